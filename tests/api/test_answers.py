@@ -140,6 +140,14 @@ def test_what_is_no_text_is_no_name_and_no_path(bounds, given):
             call(given, bounds=bounds)
 
 
+def test_arguments_of_a_program_are_a_list_of_texts_or_numbers(bounds, words):
+    api.run("a.py", arguments=["--steps", 3], bounds=bounds)
+    assert words()[-2:] == ["--steps", "3"]
+    for option in ({"arguments": "--steps 3"}, {"inputs": "x.npy"}, {"inputs": None}):
+        with pytest.raises(BadInput, match=r"(arguments|inputs)=.*; legal: a list"):
+            api.run("a.py", **option, bounds=bounds)
+
+
 @pytest.mark.usefixtures("words")
 def test_a_name_is_no_option(bounds):
     for call in (api.explain, api.plan_train):

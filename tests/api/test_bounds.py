@@ -63,15 +63,29 @@ def test_a_name_that_looks_like_an_option_is_a_whole_path(bounds):
 
 
 @pytest.mark.parametrize("name", ["time_s", "memory_bytes", "answer_bytes"])
-@pytest.mark.parametrize("value", [0, -1, float("nan")])
+@pytest.mark.parametrize("value", [0, -1, float("nan"), "60", None])
 def test_bounds_are_above_zero(tmp_path, name, value):
-    with pytest.raises(BadInput, match=f"{name} is {value}; legal: above 0"):
+    with pytest.raises(BadInput, match=f"{name} is {value!r}; legal: a number above 0"):
         Bounds(folder=tmp_path, **{name: value})
 
 
+@pytest.mark.parametrize("name", ["memory_bytes", "answer_bytes"])
+def test_bounds_of_memory_are_whole_bytes(tmp_path, name):
+    for value in (0.5, float("inf")):
+        with pytest.raises(BadInput, match=f"{name} is {value}; legal: a whole number of bytes"):
+            Bounds(folder=tmp_path, **{name: value})
+
+
+def test_a_folder_may_be_text_and_a_limit_of_memory_a_whole_float(tmp_path):
+    for memory_bytes in (4e9, 10**30):
+        bounds = Bounds(folder=str(tmp_path), memory_bytes=memory_bytes)
+        assert answer(["chips", "--json"], bounds).status == 0
+
+
 def test_a_folder_exists(tmp_path):
-    with pytest.raises(BadInput, match="is no folder"):
-        Bounds(folder=tmp_path / "no")
+    for folder in (tmp_path / "no", str(tmp_path / "no"), 5, None):
+        with pytest.raises(BadInput, match="is no folder"):
+            Bounds(folder=folder)
 
 
 def test_an_answer_is_the_json_of_the_command(bounds):
@@ -158,17 +172,17 @@ def test_commands_are_ended_by_their_bounds_or_all_at_once(bounds):
     threads = [threading.Thread(target=wait, args=(own,)) for own in equals]
     for thread in threads:
         thread.start()
-    while len(module._running) < 3:
+    while len(module._running_commands) < 3:
         time.sleep(0.01)
     end(equals[0])
     threads[0].join(10)
-    assert len(module._running) == 2
+    assert len(module._running_commands) == 2
     end()
     for thread in threads:
         thread.join(10)
     assert len(states) == 3
     assert all(states)
-    assert not module._running
+    assert not module._running_commands
     end()
 
 

@@ -1,5 +1,6 @@
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import nki
 import nki.isa as nisa
@@ -9,11 +10,13 @@ import pytest
 from gate_samples import X, scaled, scaled_twice, timed
 
 from trnsim import arch
+from trnsim.errors import SourceLine
 from trnsim.gate.baselines import Baselines, Key
 from trnsim.gate.checking import (
     CheckLimits,
     KernelCheck,
-    checked_case,
+    _line_of,
+    check_case,
     difference_words,
     judge,
     line_words,
@@ -22,7 +25,7 @@ from trnsim.gate.checking import (
 )
 from trnsim.gate.difference import difference
 from trnsim.gate.kernel_file import Arguments, KernelCase
-from trnsim.gate.kernel_time import DrawnConstant
+from trnsim.gate.kernel_time import DrawnConstant, KernelLineTime
 
 TRN2 = arch.target("trn2")
 NO_LIMITS = CheckLimits()
@@ -57,7 +60,7 @@ def case(kernel, reference=None, tolerance=None, x=X):
 
 
 def check(kernel, *args, limits=NO_LIMITS, **kwargs):
-    return checked_case(case(kernel, *args, **kwargs), "k.py", TRN2, limits)
+    return check_case(case(kernel, *args, **kwargs), "k.py", TRN2, limits)
 
 
 def test_a_kernel_that_is_right_passes_with_the_figures_of_a_run():
@@ -67,6 +70,13 @@ def test_a_kernel_that_is_right_passes_with_the_figures_of_a_run():
     run, _ = timed(scaled)
     assert found.run.summary.total_time_p50_s == run.summary.total_time_p50_s
     assert found.values[0].error == 0
+
+
+def test_a_line_is_that_of_its_own_file():
+    lines = [SourceLine("/a/helper.py", 12), SourceLine("/b/k.py", 12)]
+    run = SimpleNamespace(program=SimpleNamespace(lines=lines))
+    assert _line_of(run, KernelLineTime("k.py", 12, "", 1.0, 1.0)) == lines[1]
+    assert _line_of(run, KernelLineTime("other.py", 12, "", 1.0, 1.0)) is None
 
 
 def test_wrong_values_fail():

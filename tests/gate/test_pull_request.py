@@ -116,6 +116,9 @@ def test_globs_and_bases_that_cannot_be_read_are_in_the_comment(repository, monk
     monkeypatch.setenv("TRNSIM_JOBS", "train.sbatch")
     assert main(["no-such", "comment.md"]) == 2
     assert "no revision no-such" in (repository / "comment.md").read_text()
+    monkeypatch.setenv("PATH", str(repository))
+    assert main(["HEAD", "comment.md"]) == 2
+    assert "git, which is not installed" in (repository / "comment.md").read_text()
 
 
 def test_a_new_job_has_its_price(repository):

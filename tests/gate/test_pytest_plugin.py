@@ -145,6 +145,15 @@ def test_a_merge_conflict_is_named_before_any_test_runs(project):
         assert f"{FILE}:3: a merge conflict is left in the baselines" in printed
 
 
+def test_a_file_that_cannot_be_written_is_named_before_any_test_runs(project):
+    (project.folder / "file").write_text("")
+    status, printed = project.run("--trn-update", "-o", f"trn_baselines=file/{FILE}")
+    assert status == 4
+    assert "file" in printed
+    assert "Traceback" not in printed
+    assert " passed" not in printed
+
+
 def test_baselines_of_deleted_kernels_are_named_and_dropped(project):
     project.edit("def test_add(trn):", "def no_test_add(trn):", "test_kernels.py")
     status, printed = project.run()

@@ -98,7 +98,9 @@ def test_a_faster_kernel_passes_and_is_told(accepted):
     session = GateSession(accepted, is_updating=False)
     slower = GateSession(accepted, is_updating=True)
     slower.fixture(node())(scaled_twice, X)
-    session._baselines = Baselines(accepted, {KEY: next(iter(slower._new.times.values()))})
+    session._baselines = Baselines(
+        accepted, {KEY: next(iter(slower._new_baselines.times.values()))}
+    )
     session.fixture(node())(scaled, X)
     (line,) = concluded(session)
     assert "faster than its baseline" in line
@@ -136,7 +138,7 @@ def test_a_limit_within_the_interval_is_said_so(accepted):
 def test_an_update_does_not_lift_the_limit_nor_store_a_failure(path):
     session = GateSession(path, is_updating=True)
     failure(session, node(TEST, max_us=5), scaled, X)
-    assert session._new.times == {}
+    assert session._new_baselines.times == {}
 
 
 def test_a_baseline_of_another_chip_is_named(accepted):
@@ -151,7 +153,7 @@ def test_several_chips_and_calls_have_baselines_of_their_own(path):
     trn = session.fixture(node(TEST, on="trn2, trn1"))
     assert trn(scaled, X).target.name == "trn2"
     trn(scaled, X[:128])
-    assert {key[1:] for key in session._new.times} == {
+    assert {key[1:] for key in session._new_baselines.times} == {
         (name, chip) for name in ("scaled", "scaled#2") for chip in ("trn1", "trn2")
     }
 
@@ -167,6 +169,13 @@ def test_results_are_compared_with_a_reference(accepted):
     message = failure(session, node(), scaled, X, reference=lambda x: 2.1 * x)
     assert "scaled on trn2: values: off by 0.048 of the largest value" in message
     session.fixture(node())(scaled, X, reference=lambda x: 2.1 * x, tolerance=0.05)
+
+
+@pytest.mark.parametrize("tolerance", ["1", -0.1, 1, float("nan"), True])
+def test_a_tolerance_that_is_no_share_is_refused(path, tolerance):
+    trn = GateSession(path, is_updating=False).fixture(node(baseline=False))
+    with pytest.raises(BadInput, match=r"trn\(tolerance=.*\); legal: a number from 0 to below 1"):
+        trn(scaled, X, reference=lambda x: 2 * x, tolerance=tolerance)
 
 
 def test_a_kernel_that_is_refused_fails_with_its_line(path):
@@ -215,7 +224,7 @@ def test_what_workers_send_is_taken(accepted, path):
     worker, main = GateSession(path, is_updating=True), GateSession(path, is_updating=True)
     worker.fixture(node())(scaled, X)
     worker.note_passed(TEST)
-    main.take(worker.sent())
+    main.take(worker.as_dict())
     concluded(main)
     assert list(read_baselines(path).times) == [KEY]
 
@@ -225,9 +234,13 @@ def test_what_workers_send_is_taken(accepted, path):
     [
         ({"max_us": 0}, r"trn\(max_us=0\); legal: a number of microseconds above 0"),
         ({"max_us": "60"}, r"trn\(max_us='60'\); legal"),
+        ({"max_us": True}, r"trn\(max_us=True\); legal"),
         ({"on": "trn9"}, r"trn\(on='trn9'\); legal: trn1, inf2, trn2, trn3"),
         ({"on": ""}, r"trn\(on=''\); legal"),
         ({"on": []}, r"trn\(on=\[\]\); legal"),
+        ({"on": 5}, r"trn\(on=5\); legal: trn1, inf2, trn2, trn3"),
+        ({"on": [["trn2"]]}, r"trn\(on=\[\['trn2'\]\]\); legal"),
+        ({"on": ["trn2", "trn9"]}, r"trn\(on=\['trn2', 'trn9'\]\); legal"),
     ],
 )
 def test_an_illegal_mark_is_refused(arguments, message):

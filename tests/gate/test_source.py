@@ -18,6 +18,8 @@ from trnsim.runner import run
 SOURCE = '''from dataclasses import dataclass
 from functools import partial
 
+import itertools
+
 import nki
 import nki.isa as nisa
 import nki.language as nl
@@ -61,7 +63,7 @@ def load(source):
 def copied(x):
     """A copy."""
     assert Shape.width and SETTINGS and SIZE and PLAN.depth and TABLE.size
-    assert FORM and ENGINE and ROUNDED(1.0)
+    assert FORM and ENGINE and ROUNDED(1.0) and itertools.count
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     nisa.dma_copy(dst=out, src=load(x[:ROWS]))
     return out

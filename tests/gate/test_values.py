@@ -10,7 +10,7 @@ from trnsim.gate.values import TOLERANCE, result_errors
 def test_an_error_is_a_share_of_the_largest_value_of_the_reference():
     (error,) = result_errors(np.array([1.0, 4.1, -8.0]), np.array([1.0, 4.0, -8.0]))
     assert error.error == pytest.approx(0.1 / 8)
-    assert error.at == (1,)
+    assert error.index == (1,)
     assert error.tolerance == TOLERANCE
     assert not error.is_legal
     (error,) = result_errors(np.array([4.1]), np.array([4.0]), 0.025)
@@ -28,7 +28,7 @@ def test_whole_numbers_are_equal_or_wrong():
 def test_whole_numbers_that_float64_cannot_tell_apart_are_wrong(dtype):
     values = np.array([0, 2**62 + 1], dtype)
     (error,) = result_errors(values, np.array([0, 2**62], dtype))
-    assert (error.at, error.is_legal) == ((1,), False)
+    assert (error.index, error.is_legal) == ((1,), False)
     assert result_errors(values, values.copy())[0].is_legal
 
 
@@ -87,7 +87,7 @@ def test_tensors_of_torch_are_compared_too():
 def test_a_complex_reference_has_its_imaginary_part():
     (error,) = result_errors(np.array([3.0, 1.0]), np.array([3 + 4j, 1.0]))
     assert error.error == pytest.approx(4 / 5)
-    assert error.at == (0,)
+    assert error.index == (0,)
 
 
 @pytest.mark.parametrize(

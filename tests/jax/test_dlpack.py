@@ -84,6 +84,9 @@ def test_another_device_than_the_cpu_is_refused(array):
         "dlpack of a neuron array for dl_device=(2, 1); legal: (1, 0), the CPU\n"
         "  fix: leave dl_device out, and move what you get"
     )
+    for device in ("cpu", 5, ()):
+        with pytest.raises(BufferError, match=r"legal: \(1, 0\), the CPU"):
+            array.__dlpack__(dl_device=device)
 
 
 @pytest.mark.usefixtures("on_a_chip")

@@ -26,10 +26,10 @@ def test_what_is_put_is_a_copy_that_lies_on_its_device():
 def test_parts_are_joined_as_they_are():
     client = HostClient()
     parts = [client.put(np.full(3, at, np.float32), at) for at in range(2)]
-    joined = client.joined(parts, [0, 1])
+    joined = client.join(parts, [0, 1])
     assert joined.shape == (3,)
     assert [float(as_numpy(one)[0]) for one in joined._arrays] == [0, 1]
-    assert client.joined(parts[:1], [0]) is parts[0]
+    assert client.join(parts[:1], [0]) is parts[0]
 
 
 class Failed:

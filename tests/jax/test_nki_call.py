@@ -80,6 +80,8 @@ def test_grids_are_those_of_logical_cores():
 def test_what_it_does_not_take_is_refused():
     with pytest.raises(BadInput, match=r"nki_call\(double\): a function of nki\.jit is called by"):
         nki_call(double, jnp.asarray(X), out_shape=like(X))
+    with pytest.raises(BadInput, match=r"nki_call\(5\); legal: a function"):
+        nki_call(5, out_shape=(2, 3))
     with pytest.raises(BadInput, match=r"nki_call\(out_shape=\(2, 3\)\); legal: values with a"):
         nki_call(scaled_sum, jnp.asarray(X), out_shape=(2, 3))
 

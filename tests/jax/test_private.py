@@ -70,7 +70,7 @@ def test_a_result_varies_over_the_mesh_as_its_operands_do(neuron):
     spec, seen = jax.sharding.PartitionSpec("d"), []
 
     def each(split, whole):
-        alike = private.with_same_axes([split, whole])
+        alike = private.insert_same_axes([split, whole])
         like = private.result_like(jax.typeof(alike[1]), (7, 2), np.dtype(np.int32))
         seen.extend([*map(jax.typeof, alike), like])
         return split

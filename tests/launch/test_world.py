@@ -77,13 +77,19 @@ def test_eager_ranks_pay_the_start_of_a_program():
     fabric_time = time_on(FABRIC, "all_reduce", BYTES, [ranks], Floor.HOST)
     (row,) = started.collectives
     assert row.time_s == fabric_time.time_s > inside.collectives[0].time_s
-    assert (inside.collectives[0].paid, row.paid) == ("inside a program", "started by the host")
+    assert (inside.collectives[0].floor_text, row.floor_text) == (
+        "inside a program",
+        "started by the host",
+    )
     assert started.ranks[0].step.exchanged_s == pytest.approx(row.time_s)
     both = world(
         FABRIC,
         [figures(0, [collective], floor="PROGRAM"), figures(1, [collective], floor="HOST")],
     )
-    assert sorted(one.paid for one in both.collectives) == ["inside a program", row.paid]
+    assert sorted(one.floor_text for one in both.collectives) == [
+        "inside a program",
+        row.floor_text,
+    ]
 
 
 def test_ranks_that_have_other_bytes_in_one_exchange_made_one():

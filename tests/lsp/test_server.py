@@ -225,7 +225,7 @@ def test_a_closed_file_that_is_no_text_shows_nothing(tmp_path):
     path = tmp_path / "k.py"
     path.write_bytes(b"\xff\n")
     kernels = Kernels(tmp_path)
-    kernels._open[path.as_uri()] = module.OpenFile()
+    kernels._open_files[path.as_uri()] = module.OpenFile()
     kernels.close(path.as_uri())
     assert kernels.shown == [[]]
 

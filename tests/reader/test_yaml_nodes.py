@@ -6,7 +6,7 @@ import yaml
 
 from trnsim.reader import yaml_nodes
 from trnsim.reader.parsed import Malformed
-from trnsim.reader.yaml_nodes import composed
+from trnsim.reader.yaml_nodes import compose_documents
 
 ROOT = Path(__file__).parents[2]
 SPECS = [
@@ -45,7 +45,7 @@ def python(text):
 @pytest.mark.parametrize("path", SPECS, ids=lambda path: path.name)
 def test_nodes_are_those_of_pyyaml(path):
     text = path.read_text(encoding="utf-8")
-    assert said(composed, text) == said(python, text)
+    assert said(compose_documents, text) == said(python, text)
 
 
 @pytest.mark.parametrize(
@@ -68,16 +68,16 @@ def test_nodes_are_those_of_pyyaml(path):
     ],
 )
 def test_texts_are_taken_and_refused_as_pyyaml_does(text):
-    assert said(composed, text) == said(python, text)
+    assert said(compose_documents, text) == said(python, text)
 
 
 @pytest.mark.parametrize("text", ["[" * 20_000, "- " * 20_000, "{a: " * 20_000, "? " * 20_000])
 def test_a_text_of_brackets_is_an_error_and_not_the_end_of_the_process(text):
     if text[0] in "[{":
         with pytest.raises((yaml.YAMLError, RecursionError)):
-            composed(text)
+            compose_documents(text)
     else:
-        assert len(composed(text)) == 1
+        assert len(compose_documents(text)) == 1
 
 
 def test_libyaml_reads_no_more_brackets_than_pyyaml_may(monkeypatch):
@@ -88,17 +88,17 @@ def test_libyaml_reads_no_more_brackets_than_pyyaml_may(monkeypatch):
         yaml, "parse", lambda *a, **k: (events.append(each) or each for each in parse(*a, **k))
     )
     monkeypatch.setattr(yaml, "compose_all", lambda *_, **__: ["PyYAML's"])
-    assert composed("[" * 2_000) == ["PyYAML's"]
+    assert compose_documents("[" * 2_000) == ["PyYAML's"]
     assert len(events) < 600
-    assert composed("[" * 300 + "]" * 300) != ["PyYAML's"]
+    assert compose_documents("[" * 300 + "]" * 300) != ["PyYAML's"]
 
 
 @pytest.mark.parametrize("text", ["a: 1\n---\nb: 2\n", "a\n--- b\n"])
 def test_a_second_document_is_refused_where_one_is_read(text):
     with pytest.raises(yaml.MarkedYAMLError, match="expected a single document"):
-        composed(text, is_single=True)
-    assert composed("", is_single=True) == []
-    assert len(composed(text)) == 2
+        compose_documents(text, is_single=True)
+    assert compose_documents("", is_single=True) == []
+    assert len(compose_documents(text)) == 2
 
 
 def changed(text, chosen):
@@ -117,7 +117,7 @@ def test_changed_texts_have_the_same_values_or_are_refused_alike():
     texts = [path.read_text(encoding="utf-8")[:1500] for path in SPECS]
     for _ in range(3000):
         text = changed(chosen.choice(texts), chosen)
-        ours, theirs = said(composed, text), said(python, text)
+        ours, theirs = said(compose_documents, text), said(python, text)
         if isinstance(theirs, tuple) and not isinstance(ours, tuple):
             taken += 1
         elif isinstance(ours, list):
@@ -138,8 +138,8 @@ def values(nodes):
 @pytest.mark.parametrize("text", ["a: 1\nb:\n- 2\n- 3\n", 'a: 1\nb:\n- "\t"\n- 3\n'])
 def test_names_and_values_are_counted_by_both_composers(monkeypatch, text):
     monkeypatch.setattr(yaml_nodes, "_MOST_NODES", 7)
-    assert composed(text)
+    assert compose_documents(text)
     monkeypatch.setattr(yaml_nodes, "_MOST_NODES", 6)
     with pytest.raises(Malformed, match="more than 6 names and values") as refused:
-        composed(text)
+        compose_documents(text)
     assert refused.value.line in (4, 5)  # PyYAML reads a line ahead

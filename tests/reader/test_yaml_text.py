@@ -1,6 +1,7 @@
 import re
 
 import pytest
+import yaml
 
 from trnsim.reader.parsed import Malformed
 from trnsim.reader.yaml_text import parse_yaml, parse_yaml_documents
@@ -117,3 +118,27 @@ def test_aliases_that_multiply_are_refused_in_documents():
     levels += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 7)]
     with pytest.raises(Malformed, match="anchors that name anchors multiply"):
         parse_yaml_documents("\n".join(levels))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: &a {x: 1, y: 2}\nb:\n  <<: *a\n  y: 3\n",
+        "a: &a {x: 1}\nb: &b {x: 2, z: 4}\nc:\n  y: 3\n  <<: [*a, *b]\n",
+        "a: &a {x: 1}\nb: &b {<<: *a, y: 2}\nc: {<<: *b, x: ~}\n",
+        "a: {<<: []}\nb: [{<<: {}}]\n",
+    ],
+)
+def test_a_merge_key_adds_the_fields_of_other_mappings(text):
+    (parsed,) = parse_yaml_documents(text)
+    assert parsed.content == yaml.safe_load(text)
+    assert parsed.line_of(("b", "x")) >= 2
+
+
+def test_a_merge_key_of_no_mapping_is_refused_and_a_quoted_one_is_a_name():
+    for value in ("1", "[1]", "~", "[{}, 2]"):
+        with pytest.raises(Malformed, match="<< is no mapping, and no list of mappings") as refused:
+            parse_yaml_documents(f"a:\n  b: 1\n  <<: {value}\n")
+        assert refused.value.line == 3
+    assert parse_yaml_documents("'<<': 1\n")[0].content == {"<<": 1}
+    assert parse_yaml("<<: {a: 1}\n").content == {"<<": {"a": "1"}}

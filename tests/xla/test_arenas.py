@@ -4,7 +4,7 @@ from collections import OrderedDict, namedtuple
 
 import torch
 
-from trnsim.xla.arenas import ToXlaTensorArena, on_device, on_host
+from trnsim.xla.arenas import ToXlaTensorArena, copy_to_device, copy_to_host
 
 Pair = namedtuple("Pair", "left right")  # noqa: PYI024  a program's own
 
@@ -46,7 +46,7 @@ def test_a_value_without_tensors_is_rebuilt_too():
 
 def test_a_tensor_that_occurs_twice_is_one_again():
     tensor = torch.ones(2, device="neuron")
-    result = on_host({"a": tensor, "b": [tensor]})
+    result = copy_to_host({"a": tensor, "b": [tensor]})
     assert result["a"] is result["b"][0]
     assert result["a"].device.type == "cpu"
 
@@ -61,7 +61,7 @@ def test_a_list_within_itself_ends():
 
 def test_tensors_of_the_host_go_to_the_device_and_those_there_stay():
     there = torch.ones(1, device="neuron")
-    result = on_device([torch.zeros(1), there, "label"], "neuron")
+    result = copy_to_device([torch.zeros(1), there, "label"], "neuron")
     assert result[0].device.type == "neuron"
     assert result[1] is there
     assert result[2] == "label"
@@ -69,4 +69,4 @@ def test_tensors_of_the_host_go_to_the_device_and_those_there_stay():
 
 def test_classes_functions_and_modules_are_no_nests():
     data = [Holder, doubled, torch]
-    assert on_host(data) == data
+    assert copy_to_host(data) == data

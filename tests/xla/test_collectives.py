@@ -352,6 +352,13 @@ def test_shards_of_a_trace_in_one_process_are_those_of_its_groups():
         ("xm.reduce_scatter('sum', x, 1.0, 0, 1, output=x[0])", r"shape \[2\]; legal: \[2, 2\]"),
         ("xm.collective_broadcast([3])", "xm.collective_broadcast of a int; legal: a tensor"),
         ("xm.collective_broadcast([x], 1)", r"from rank 1; legal: .* group, \[0\]"),
+        ("xm.collective_broadcast(None)", "xm.collective_broadcast of a NoneType; legal"),
+        ("xm.all_reduce(['sum'], x)", r"a reduction \['sum'\]; legal: sum, mul"),
+        ("xm.collective_broadcast(x.sum(), 1)", r"from rank 1; legal: .* group, \[0\]"),
+        (
+            "xm.reduce_scatter('sum', x, 1.0, 0, 1, groups=[[0], [1, 2]])",
+            r"groups \[\[0\], \[1, 2\]\] of different sizes; legal: groups of one size",
+        ),
     ],
 )
 def test_arguments_that_no_collective_takes_are_refused(call, message):

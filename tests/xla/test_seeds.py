@@ -9,27 +9,27 @@ from trnsim.xla.seeds import SeedRefused, Seeds, StateRefused
 
 def test_a_draw_and_a_step_move_the_numbers_as_measured():
     seeds = Seeds()
-    assert seeds.running() == 101
+    assert seeds.running_number() == 101
     seeds.set(5)
     seeds._draw(0)
-    assert seeds.running() == 3601076
+    assert seeds.running_number() == 3601076
     seeds.end_step()
-    assert seeds.running() == 36072346
+    assert seeds.running_number() == 36072346
     seeds.set(2**63 - 1)
     seeds._draw(0)
-    assert seeds.running() == 9223372036857092806
+    assert seeds.running_number() == 9223372036857092806
     seeds.end_step()
-    assert seeds.running() == 9223372036848775776
+    assert seeds.running_number() == 9223372036848775776
 
 
 def test_each_core_has_its_numbers():
     seeds = Seeds()
     seeds.set(5, "neuron:1")
-    assert seeds.running("neuron:1") == 5
-    assert seeds.running("neuron:0") == 101
+    assert seeds.running_number("neuron:1") == 5
+    assert seeds.running_number("neuron:0") == 101
     seeds.end_step()
-    assert seeds.running("neuron:1") == 36072346
-    assert seeds.running(0) == 709230394
+    assert seeds.running_number("neuron:1") == 36072346
+    assert seeds.running_number(0) == 709230394
 
 
 @pytest.mark.parametrize("seed", [-1, 2**64, 1.5, "7"])
@@ -43,16 +43,16 @@ def test_a_packed_state_is_both_numbers_and_any_other_tensor_is_refused():
     seeds = Seeds()
     seeds.set(2**64 - 1)
     seeds._draw(0)
-    state = seeds.packed()
-    running = seeds.running()
+    state = seeds.pack()
+    running_number = seeds.running_number()
     assert state.dtype is torch.uint8
     seeds.set(7)
     seeds.unpack(state)
-    assert seeds.running() == running
+    assert seeds.running_number() == running_number
     seeds.end_step()
-    assert seeds.running() == (7012063 * (2**64 - 1) + 1012031) % 2**64
-    for other in (torch.zeros(15, dtype=torch.uint8), torch.zeros(16)):
-        with pytest.raises(StateRefused, match="legal: 16 bytes"):
+    assert seeds.running_number() == (7012063 * (2**64 - 1) + 1012031) % 2**64
+    for other in (torch.zeros(15, dtype=torch.uint8), torch.zeros(16), 5, None):
+        with pytest.raises(StateRefused, match="legal: a tensor of 16 bytes"):
             seeds.unpack(other)
 
 

@@ -52,3 +52,6 @@ def test_a_closure_is_a_function():
     with pytest.raises(ClosureRefused, match="a step closure 'f'; legal: a function") as refused:
         StepClosures().add("f", ())
     assert refused.value.line.file == __file__
+    for arguments in (5, None, "ab"):
+        with pytest.raises(ClosureRefused, match=r"with args=.*; legal: a tuple of arguments"):
+            StepClosures().add(print, arguments)

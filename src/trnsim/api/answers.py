@@ -1,4 +1,4 @@
-"""Functions of the commands that programs ask: run, check, explain, profile, plan."""
+"""Commands as functions: run, check, tune, explain, profile, plan."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(
     arguments: Sequence[str] = (),
     bounds: Bounds | None = None,
 ) -> Answer:
-    """The kernels and steps of a program: values checked by it, time, bound, what to try.
+    """The kernels and steps of a program that runs: their times, bounds and advice.
 
     Reports lie in trnsim-report below the folder; `profile` reads them.
 
@@ -54,10 +54,11 @@ def run(
         BadInput: the command refuses, gives no answer, or leaves its bounds.
     """
     bounds = bounds or Bounds()
-    arrays = [bounds.path(name) for name in inputs]
+    arrays = [bounds.path(name) for name in _items("inputs", inputs)]
     words = ["run", "--json", *_options(on=on, nki=nki, kernel=kernel)]
     words += [word for name in arrays for word in ("--input", name)]
-    return answer([*words, bounds.path(file), "--", *arguments], bounds)
+    program_words = map(str, _items("arguments", arguments))
+    return answer([*words, bounds.path(file), "--", *program_words], bounds)
 
 
 def check(
@@ -99,7 +100,7 @@ def tune(
     """The fastest setting of the parameters that a kernel declares, with paired intervals.
 
     A kernel NAME has the values of its keywords in NAME_parameters, and runs on NAME_inputs(). A
-    search that its time ends goes on where it was when it is asked again.
+    search that exceeds its time goes on from there at the next call.
 
     Args:
         file: a Python file with kernels.
@@ -130,7 +131,7 @@ def explain(name: str = "", *, bounds: Bounds | None = None) -> Answer:
 
 
 def profile(report: str, *, bounds: Bounds | None = None) -> Answer:
-    """The summary of a stored report: time, bottleneck, lines, what to try.
+    """The summary of a stored report: time, bottleneck, lines, advice.
 
     Args:
         report: the .json of a kernel that `run` stored.
@@ -304,7 +305,7 @@ def _plan(
 
 
 def _is_file(model: str | Path, bounds: Bounds) -> bool:
-    """True for a path of a configuration; a name of Hugging Face may have a slash, too."""
+    """True for the path of a configuration; names of models on Hugging Face have slashes too."""
     if not model:
         return False
     path = Path(model)
@@ -312,8 +313,19 @@ def _is_file(model: str | Path, bounds: Bounds) -> bool:
     return is_path or os.path.lexists(bounds.folder / path)
 
 
+def _items(name: str, values: Any) -> Sequence[Any]:
+    """A list or a tuple unchanged.
+
+    Raises:
+        BadInput: for any other value, such as a text, whose items are its characters.
+    """
+    if not isinstance(values, list | tuple):
+        raise BadInput(f"{name}={values!r:.60}; legal: a list", fix=f"{name}=[...]")
+    return values
+
+
 def _name(word: object) -> list[str]:
-    """A word that is no option; none for an empty one.
+    """The words of a command for a name: the name, or none for an empty name.
 
     Raises:
         BadInput: it begins with a dash, or is no text.
@@ -326,13 +338,12 @@ def _name(word: object) -> list[str]:
 
 
 def _options(**values: Any) -> list[str]:
-    """Options of a command by their names, each with its value in one word."""
+    """The options of a command, each as one word with its value; none for None and ""."""
     words = []
     for name, value in values.items():
-        if value is None or value == ():
+        if value is None:
             continue
-        is_several = isinstance(value, (list, tuple))
-        text = ",".join(map(str, value)) if is_several else str(value)
+        text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
         if text:
             words.append(f"--{name.replace('_', '-')}={text}")
     return words

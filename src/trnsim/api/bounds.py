@@ -29,7 +29,7 @@ _SHOWN_CHARS: Final = 8_000
 _MARKS_VARIABLE: Final = "TRNSIM_CALLS"
 """Environment variable with a mark of each call that a process runs in, outermost first."""
 _TITLE: Final = re.compile(r"<h1>(.*?)</h1>")
-_running: Final[dict[subprocess.Popen[bytes], Bounds]] = {}
+_running_commands: Final[dict[subprocess.Popen[bytes], Bounds]] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class Bounds:
     """The bounds of a call.
 
     Attributes:
-        folder: the folder below which all files lie; relative paths start there.
+        folder: the folder that holds all files; relative paths start there.
         time_s: seconds after which the command is ended.
         memory_bytes: maximum bytes of data of each process, where the system keeps such a limit
             (Linux).
@@ -50,11 +50,16 @@ class Bounds:
     answer_bytes: int = _MIB
 
     def __post_init__(self) -> None:
-        if not self.folder.is_dir():
-            raise BadInput(f"{self.folder} is no folder", fix="name one that exists")
+        folder: Any = self.folder
+        if not isinstance(folder, str | Path) or not Path(folder).is_dir():
+            raise BadInput(f"{folder!s} is no folder", fix="name a folder that exists")
+        object.__setattr__(self, "folder", Path(folder))
         for name in ("time_s", "memory_bytes", "answer_bytes"):
-            if not getattr(self, name) > 0:
-                raise BadInput(f"{name} is {getattr(self, name)}; legal: above 0")
+            number = getattr(self, name)
+            if not isinstance(number, int | float) or not number > 0:
+                raise BadInput(f"{name} is {number!r}; legal: a number above 0")
+            if name != "time_s" and not float(number).is_integer():
+                raise BadInput(f"{name} is {number!r}; legal: a whole number of bytes")
 
     def path(self, file: str | Path) -> str:
         """A path of a file below the folder, whether it exists or not; links are followed.
@@ -68,16 +73,16 @@ class Bounds:
         if "\0" in str(file):
             raise BadInput(f"{file!r} has a NUL character, which no path has")
         try:
-            whole = (root / file).resolve()
+            full_path = (root / file).resolve()
         except (OSError, RuntimeError) as error:  # a loop of links
             raise BadInput(f"{file}: {error}", fix=f"name a file below {root}") from error
-        if not whole.is_relative_to(root):
+        if not full_path.is_relative_to(root):
             raise BadInput(
-                f"{file} leads to {whole}, outside of {root}", fix=f"name a file below {root}"
+                f"{file} leads to {full_path}, outside of {root}", fix=f"name a file below {root}"
             )
-        relative = str(whole.relative_to(root))
+        relative = str(full_path.relative_to(root))
         # What begins with a dash, also ./-a or a link to it, would be read as an option.
-        return str(whole) if relative.startswith("-") else relative
+        return str(full_path) if relative.startswith("-") else relative
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,7 @@ class Answer:
     Attributes:
         values: the JSON that the command prints with `--json`.
         status: the command's exit status: 0, or 1 if a check or the user's program failed.
-        messages: the end of what the command and the user's program wrote to stderr.
+        messages: the end of the stderr of the command and the user's program.
         command: the command, without trnsim.
         page: the answer of a plan as an HTML page; "" for other commands.
     """
@@ -108,7 +113,7 @@ class Answer:
 
 
 def answer(words: Sequence[str], bounds: Bounds, *, has_page: bool = False) -> Answer:
-    """The answer of `trnsim WORDS --json`, with its page where that is asked for.
+    """The answer of `trnsim WORDS`, which have --json; with `has_page` also its page.
 
     Raises:
         BadInput: the command refuses its words, gives no answer, or leaves its bounds.
@@ -118,18 +123,19 @@ def answer(words: Sequence[str], bounds: Bounds, *, has_page: bool = False) -> A
             raise BadInput(f"{word!r} has a NUL character, which no argument of a command has")
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "answer.html"
-        answered = _answered([*words, *(["--output", str(page)] if has_page else [])], bounds)
+        page_words = ["--output", str(page)] if has_page else []
+        command_answer = _command_answer([*words, *page_words], bounds)
         content = page.read_text(encoding="utf-8") if page.exists() else ""
-    return replace(answered, command=shlex.join(words), page=content)
+    return replace(command_answer, command=shlex.join(words), page=content)
 
 
-def _answered(words: Sequence[str], bounds: Bounds) -> Answer:
-    """The values of a command's answer.
+def _command_answer(words: Sequence[str], bounds: Bounds) -> Answer:
+    """The answer of a command, without its page.
 
     Raises:
         BadInput: as `answer`.
     """
-    command = [sys.executable, "-m", "trnsim.api.child", str(bounds.memory_bytes), *words]
+    command = [sys.executable, "-m", "trnsim.api.child", str(int(bounds.memory_bytes)), *words]
     with tempfile.TemporaryFile() as stdout_file, tempfile.TemporaryFile() as stderr_file:
         status = _exit_status(command, bounds, stdout_file, stderr_file)
         messages = _tail(stderr_file)
@@ -170,22 +176,22 @@ def _exit_status(
         start_new_session=os.name == "posix",
         env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1", _MARKS_VARIABLE: marks},
     )
-    _running[process] = bounds
+    _running_commands[process] = bounds
     try:
         return process.wait(bounds.time_s)
     except subprocess.TimeoutExpired:
         return None
     finally:
-        # What the command left behind ends with it, also where the caller is interrupted.
+        # Processes that the command left behind end with it, also if the caller is interrupted.
         _kill(process)
         process.wait()
         _kill_marked(mark.encode())
-        del _running[process]
+        del _running_commands[process]
 
 
 def end(bounds: Bounds | None = None) -> None:
-    """End the commands that run within these bounds, or all, with the processes they started."""
-    for process, process_bounds in tuple(_running.items()):
+    """End the commands that run within `bounds` (None: all), with the processes they started."""
+    for process, process_bounds in tuple(_running_commands.items()):
         if bounds is None or process_bounds is bounds:
             _kill(process)
 
@@ -199,23 +205,23 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _kill_marked(mark: bytes) -> None:
-    """End the processes of a call that left its group, on Linux: their environment has its mark."""
-    while marked := [place for place in Path("/proc").glob("[0-9]*") if _has_mark(place, mark)]:
-        for place in marked:
+    """End processes that left the group of a call; on Linux, by the mark in their environment."""
+    while folders := [folder for folder in Path("/proc").glob("[0-9]*") if _has_mark(folder, mark)]:
+        for folder in folders:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(int(place.name), signal.SIGKILL)
+                os.kill(int(folder.name), signal.SIGKILL)
 
 
-def _has_mark(place: Path, mark: bytes) -> bool:
-    """True if a living process has `mark` in its environment."""
+def _has_mark(folder: Path, mark: bytes) -> bool:
+    """True if the process with this folder in /proc has `mark` in its environment."""
     try:
-        return mark in (place / "environ").read_bytes()
+        return mark in (folder / "environ").read_bytes()
     except OSError:  # it has ended, or is another user's
         return False
 
 
 def _tail(stderr_file: IO[bytes]) -> str:
-    """The last characters of what was written to stderr."""
+    """The last characters of the file of stderr."""
     size = stderr_file.seek(0, os.SEEK_END)
     stderr_file.seek(max(size - 4 * _SHOWN_CHARS, 0))
     return stderr_file.read().decode("utf-8", "replace")[-_SHOWN_CHARS:].strip()

@@ -9,17 +9,18 @@ __all__: list[str] = []
 
 
 def limit_memory(limit_bytes: int) -> None:
-    """Limit the data of this process and of those that it starts, where the system can.
+    """Limit the bytes of data of this process, and of each process that it starts, on Linux.
 
-    The limit is of data, which Linux counts for private writable mappings too: address space alone
-    is no use of memory, and libraries reserve much of it. Source: Linux, setrlimit(2), RLIMIT_DATA.
+    Linux counts private writable mappings as data, but not address space that libraries reserve.
+    Source: Linux, setrlimit(2), RLIMIT_DATA.
     """
     if sys.platform != "linux":
         return
     import resource  # noqa: PLC0415  no other system needs it
 
     _, hard_limit = resource.getrlimit(resource.RLIMIT_DATA)
-    limit = limit_bytes if hard_limit == resource.RLIM_INFINITY else min(limit_bytes, hard_limit)
+    most_bytes = sys.maxsize if hard_limit == resource.RLIM_INFINITY else hard_limit
+    limit = min(limit_bytes, most_bytes)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 

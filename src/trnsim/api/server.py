@@ -85,7 +85,7 @@ def _tool(function: Callable[..., api.Answer], bounds: Bounds) -> Callable[..., 
     ]
     signature = inspect.Signature(parameters, return_annotation=dict[str, Any])
     tool.__signature__ = signature  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]
-    tool.__annotations__ = {each.name: each.annotation for each in parameters}
+    tool.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return tool
 
 

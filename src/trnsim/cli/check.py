@@ -21,7 +21,7 @@ from trnsim.cli.report_files import PrintedAnswer, answering
 from trnsim.errors import BadInput, EmulatorError
 from trnsim.gate.against import earlier_baselines
 from trnsim.gate.baselines import FILE, Baselines, Key, read_baselines
-from trnsim.gate.checking import CheckLimits, GateFinding, KernelCheck, checked_case, judge, refusal
+from trnsim.gate.checking import CheckLimits, GateFinding, KernelCheck, check_case, judge, refusal
 from trnsim.gate.kernel_file import NOTHING_TO_CHECK, cases, kernels_of, module_of
 from trnsim.gate.kernel_time import kernel_time
 from trnsim.gate.source import files_digest
@@ -154,7 +154,7 @@ def _checked_file(
     module = module_of(path)
     declared = cases(path, module, name)
     if declared:
-        checks = [checked_case(case, owner, chip, limits) for case in declared for chip in chips]
+        checks = [check_case(case, owner, chip, limits) for case in declared for chip in chips]
         checked = {case.name for case in declared}
         kernels = kernels_of(module) if name is None else {}
         return checks, [

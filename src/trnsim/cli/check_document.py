@@ -153,7 +153,7 @@ def _values(check: KernelCheck) -> dict[str, Any]:
         and picked(summary, "p10=total_time_p10_s p50=total_time_p50_s p90=total_time_p90_s"),
         "instructions": None if run is None else len(run.program),
         "bound_by": None if summary is None else summary.bound_by,
-        "values": [picked(error, "result error tolerance at why") for error in check.values],
+        "values": [picked(error, "result error tolerance at=index why") for error in check.values],
         "findings": [_finding_values(finding) for finding in check.findings],
         "difference": None if check.difference is None else _difference_values(check.difference),
         "lines": [] if run is None else _line_times(run),

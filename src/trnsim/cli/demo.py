@@ -70,5 +70,5 @@ def show(
     for section in sections:
         echo(section_text("", section(), width()))
     page = kernel.run.report(report)
-    report_line = f"Report      {examples.short(page)}     next: {_NEXT_COMMANDS}"
+    report_line = f"Report      {examples.short_path(page)}     next: {_NEXT_COMMANDS}"
     echo("\n".join(wrapped(report_line, width(), hanging=12)))

@@ -190,7 +190,7 @@ def _compile(settings: CacheSettings, processes: int) -> None:
             "  fix: NEURON_CC_FLAGS=--retry_failed_compilation compiles them again"
         )
         raise typer.Exit(INTERRUPTED) from None
-    report = parallel_compilation.report(outcomes, with_times=parallel_compilation.dumps_results())
+    report = parallel_compilation.report(outcomes, with_times=parallel_compilation.reports_times())
     failed = [outcome for outcome in outcomes if not outcome.is_compiled]
     for text in (
         json_text(report),

@@ -172,7 +172,7 @@ def checked_script(script: Path) -> CodeType:
     Raises:
         BadInput: it cannot be read, or is no Python.
     """
-    fix = f"name a Python file, for example {examples.short(examples.path('attention.py'))}"
+    fix = f"name a Python file, for example {examples.short_path(examples.path('attention.py'))}"
     source = files.read_bytes(script, fix)
     try:
         with warnings.catch_warnings(action="ignore"):  # running it warns again

@@ -20,7 +20,7 @@ from trnsim.cli.quantity_options import whole
 from trnsim.cli.report_files import PrintedAnswer, answering
 from trnsim.cli.tune_document import TunedKernel, tune_document
 from trnsim.errors import BadInput
-from trnsim.gate.checking import CheckLimits, KernelCheck, checked_case
+from trnsim.gate.checking import CheckLimits, KernelCheck, check_case
 from trnsim.gate.kernel_file import KernelCase, cases, module_of
 from trnsim.tune.space import SettingSpace, space_of
 from trnsim.tune.tuning import Tuning, TuningEffort, TuningTrial, tune
@@ -126,7 +126,7 @@ def _check_values(tuning: Tuning, trial: TuningTrial) -> KernelCheck | None:
     tuned_case = KernelCase(
         case.file, case.name, kernel, arguments.with_keywords(keywords), expected, case.tolerance
     )
-    return checked_case(tuned_case, case.file.as_posix(), tuning.chip, CheckLimits())
+    return check_case(tuned_case, case.file.as_posix(), tuning.chip, CheckLimits())
 
 
 def _failure(check: KernelCheck) -> str:

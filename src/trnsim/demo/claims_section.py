@@ -9,8 +9,8 @@ from trnsim.system.claims import claims, counts
 
 def claims_blocks(rows: Catalogue | None = None) -> list[Block]:
     """The number of claims with each verdict."""
-    judged = claims(rows)
-    (best, reproduced), *others = counts(judged).items()
-    other_counts = ", ".join(f"{number} {verdict.value}" for verdict, number in others)
-    counted = f"{reproduced} of {len(judged)} {best.value}; {other_counts}"
-    return [Note(f"5 Claims    {counted}", hanging=12)]
+    verdicts = claims(rows)
+    (first_verdict, first_count), *other_counts = counts(verdicts).items()
+    others = ", ".join(f"{count} {verdict.value}" for verdict, count in other_counts)
+    text = f"{first_count} of {len(verdicts)} {first_verdict.value}; {others}"
+    return [Note(f"5 Claims    {text}", hanging=12)]

@@ -17,7 +17,11 @@ _FOLDERS = (
 
 
 def path(name: str) -> Path:
-    """The path of the example file `name`."""
+    """The path of the example file `name`.
+
+    Raises:
+        BadInput: no folder of examples has it.
+    """
     for folder in _FOLDERS:
         if (folder / name).is_file():
             return folder / name
@@ -28,18 +32,21 @@ def path(name: str) -> Path:
 
 
 def module(name: str) -> Any:
-    """The example `name` (without .py), imported."""
+    """The module of the example `name` (without .py), run anew.
+
+    Raises:
+        BadInput: no folder of examples has it.
+    """
     file = path(f"{name}.py")
     specification = importlib.util.spec_from_file_location(f"trnsim_example_{name}", file)
     if specification is None or specification.loader is None:
         raise BadInput(f"{file} cannot be imported", fix="install trnsim again")
-    imported = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(imported)
-    return imported
+    example = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(example)
+    return example
 
 
-def short(file: str | Path) -> str:
-    """`file` relative to the current folder where it lies below it."""
-    folder = Path.cwd()
-    full = Path(file)
-    return str(full.relative_to(folder)) if full.is_relative_to(folder) else str(full)
+def short_path(file: str | Path) -> str:
+    """The path of a file: relative for a file below the current folder, else unchanged."""
+    folder, path_ = Path.cwd(), Path(file)
+    return str(path_.relative_to(folder)) if path_.is_relative_to(folder) else str(path_)

@@ -21,7 +21,7 @@ class KernelShow:
     """The run of the example kernel, and the error of its values.
 
     Attributes:
-        largest_error: largest difference from float64 over its largest value, both absolute.
+        largest_error: max |value - float64| / max |float64|.
         advice: the recommendation with the largest gain, or None.
     """
 
@@ -30,13 +30,13 @@ class KernelShow:
     advice: Advice | None
 
     def blocks(self) -> list[Block]:
-        """Size and error of the kernel; its time, bottleneck, advice, conditions, usual error."""
+        """Notes on the kernel's size, error, time, bottleneck, advice, conditions, usual error."""
         rows, columns = self.run.outputs.shape
         interval = self.run.timeline.interval()
         tries = ""
         if self.advice is not None:
             line = self.advice.line
-            location = f", {examples.short(line.file)}:{line.line}" if line else ""
+            location = f", {examples.short_path(line.file)}:{line.line}" if line else ""
             tries = f", try: {self.advice.action}{location}"
         shape = f"flash attention {rows}x{columns} bf16"
         time = f"{self.run.total_time_s * _US:.1f} us"

@@ -14,11 +14,12 @@ from trnsim.runner import run
 
 def mistake_blocks(target: str = "trn2", kernel: Any = None) -> list[Block]:
     """The line, the fault, the legal values, and the source of the rule."""
-    launched = examples.module("mistake").mistake if kernel is None else kernel
+    wrong_kernel = examples.module("mistake").mistake if kernel is None else kernel
     a, b = np.ones((128, 128), np.float32), np.ones((128, 512), np.float32)
     try:
-        run(launched, a, b, target=target)
+        run(wrong_kernel, a, b, target=target)
     except EmulatorError as error:
-        location = f"{examples.short(error.line.file)}:{error.line.line}" if error.line else "?"
+        line = error.line
+        location = f"{examples.short_path(line.file)}:{line.line}" if line else "?"
         return [Note(f"2 Mistake   {location}  {error.reason}  ({error.source})", hanging=12)]
     return [Note("2 Mistake   none: the kernel is legal")]

@@ -27,6 +27,6 @@ def training_blocks(seed: int = 0, steps: int = 20, target: str = "trn2") -> lis
     result = train(seed=seed, steps=steps, target=target)
     losses = f"{result.first_loss:.4f} -> {result.last_loss:.4f}"
     difference = f"{result.largest_difference_from_cpu:.1e}"
-    compiled = f"{result.graphs} compiled graphs take {time_text(result.compiled_s)} of a step"
-    text = f"loss {losses}, difference from the CPU {difference}; {compiled}"
+    graphs = f"{result.graphs} compiled graphs take {time_text(result.compiled_s)} of a step"
+    text = f"loss {losses}, difference from the CPU {difference}; {graphs}"
     return [Note(f"3 PyTorch   {text}", hanging=12)]

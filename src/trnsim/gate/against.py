@@ -21,9 +21,9 @@ _CHECK: Final = (sys.executable, "-m", "trnsim", "check")
 def earlier_baselines(
     revision: str, paths: Sequence[Path], chips: Sequence[str], kernel: str | None = None
 ) -> Baselines:
-    """The times of the kernels of `paths` in a revision; files that it does not have are left out.
+    """The times of the kernels of `paths` in a revision, without files that it does not have.
 
-    Its files are unpacked into a folder of their own, where another process checks the kernels.
+    The revision is unpacked into a folder, where another process checks the kernels.
 
     Raises:
         BadInput: no git, no repository, no such revision, or a path outside of the folder.
@@ -88,9 +88,9 @@ def _git(*arguments: str, in_top: bool = False) -> bytes:
     except FileNotFoundError as error:
         raise BadInput("--against needs git, which is not installed") from error
     if process.returncode:
-        why = process.stderr.decode(errors="replace").strip() or f"no revision {arguments[-1]}"
+        reason = process.stderr.decode(errors="replace").strip() or f"no revision {arguments[-1]}"
         raise BadInput(
-            f"--against: {why}",
+            f"--against: {reason}",
             fix="name a commit, branch or tag that the clone has: git fetch origin main; in CI "
             "check out with the whole history",
         )
@@ -104,7 +104,7 @@ def _unpack(archive: bytes, folder: Path) -> None:
 
 
 def _inner_member(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
-    """The member of an archive, made safe; None for one that is unsafe, which is left out."""
+    """The member of an archive, made safe; None for a member that is unsafe, which is left out."""
     try:
         return tarfile.data_filter(member, folder)
     except tarfile.FilterError:

@@ -1,7 +1,7 @@
 """The file of baselines: the time of each kernel when it was last accepted.
 
-A TOML file that is committed with the kernels. It is sorted by kernel, one table each, so that
-changes of two kernels merge. Constants of the model stand once, under their digest.
+It is a TOML file that is committed with the kernels. It has a table for each kernel, sorted by
+name, so that changes of two kernels merge. Constants of the model stand once, under their digest.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class Baselines:
 
 
 def read_baselines(path: Path) -> Baselines:
-    """The baselines of a file; none where it does not exist.
+    """The baselines of a file; no baselines for a file that does not exist.
 
     Raises:
         BadInput: it has a merge conflict, is of another version, or is not legal.
@@ -155,14 +155,14 @@ def read_baselines(path: Path) -> Baselines:
     return baselines_of(path, files.read_bytes(path, _FIX))
 
 
-def baselines_of(path: Path, stored: bytes) -> Baselines:
+def baselines_of(path: Path, content_bytes: bytes) -> Baselines:
     """The baselines that the content of a file stands for.
 
     Raises:
         BadInput: as `read_baselines`.
     """
-    _refuse_conflict(path, files.decoded(stored, path, _FIX))
-    content = reader.parse(stored, path, _FIX, form="toml")
+    _refuse_conflict(path, files.decoded(content_bytes, path, _FIX))
+    content = reader.parse(content_bytes, path, _FIX, form="toml")
     table = content.parsed.content
     version = table.get("version") if isinstance(table, dict) else None
     if isinstance(version, int) and version != _VERSION:
@@ -188,23 +188,23 @@ def _refuse_conflict(path: Path, text: str) -> None:
         BadInput: it has one.
     """
     lines = enumerate(text.splitlines(), 1)
-    marked = [number for number, line in lines if line.startswith(_CONFLICT_MARKS)]
-    if marked:
+    marked_lines = [number for number, line in lines if line.startswith(_CONFLICT_MARKS)]
+    if marked_lines:
         raise reader.fault(
             path,
             "a merge conflict is left in the baselines",
             "keep either side of each table, then write the kernels of the merge again: "
             "pytest --trn-update, or trnsim check --update",
-            marked[0],
+            marked_lines[0],
         )
 
 
 def _time_of(key: Key, row: _KernelRow, file: _BaselineFile) -> KernelTime:
-    stored = file.constants.get(row.constants)
-    if stored is None:
+    pairs = file.constants.get(row.constants)
+    if pairs is None:
         raise row.refused("constants", "not among the constants of the file")
     constants: dict[str, DrawnConstant] = {}
-    for name, pair in stored.items():
+    for name, pair in pairs.items():
         if len(pair) != len(("value", "spread")):
             raise file.refused("constants", f"{name} is {list(pair)}; legal: [value, spread]")
         constants[name] = DrawnConstant(*pair)
@@ -228,25 +228,25 @@ def _time_of(key: Key, row: _KernelRow, file: _BaselineFile) -> KernelTime:
 
 def _constants_text(digest: str, constants: Constants) -> str:
     rows = (f"{key} = [{row.value!r}, {row.spread!r}]\n" for key, row in sorted(constants.items()))
-    return f"\n[constants.{_quoted(digest)}]\n{''.join(rows)}"
+    return f"\n[constants.{_toml_string(digest)}]\n{''.join(rows)}"
 
 
 def _time_text(key: Key, time: KernelTime) -> str:
     lines = [
-        f"  {{ file = {_quoted(line.file)}, line = {line.line}, critical_us = "
-        f"{line.critical_us!r}, busy_us = {line.busy_us!r}, text = {_quoted(line.text)} }},\n"
+        f"  {{ file = {_toml_string(line.file)}, line = {line.line}, critical_us = "
+        f"{line.critical_us!r}, busy_us = {line.busy_us!r}, text = {_toml_string(line.text)} }},\n"
         for line in in_file_order(time.lines)
     ]
     rows = (
-        f"trnsim = {_quoted(time.model)}\n",
-        f"constants = {_quoted(constants_id(time.constants))}\n",
-        f"source = {_quoted(time.source)}\n",
-        f"inputs = {_quoted(time.inputs)}\n",
+        f"trnsim = {_toml_string(time.model)}\n",
+        f"constants = {_toml_string(constants_id(time.constants))}\n",
+        f"source = {_toml_string(time.source)}\n",
+        f"inputs = {_toml_string(time.inputs)}\n",
         f"time_us = {time.time_us!r}\n",
         f"draws_us = [\n{_draws_text(time.draws_us)}]\n",
         f"lines = [\n{''.join(lines)}]\n",
     )
-    return f"\n[kernels.{_quoted(str(key))}]\n{''.join(rows)}"
+    return f"\n[kernels.{_toml_string(str(key))}]\n{''.join(rows)}"
 
 
 def _draws_text(draws: Sequence[float]) -> str:
@@ -254,7 +254,7 @@ def _draws_text(draws: Sequence[float]) -> str:
     return "".join(f"  {', '.join(map(repr, row))},\n" for row in rows)
 
 
-def _quoted(text: str) -> str:
+def _toml_string(text: str) -> str:
     """A text as a basic string of TOML: as in JSON, but for the character 7F.
 
     Source: TOML 1.0.0, String.

@@ -17,7 +17,7 @@ from trnsim.errors import BadInput, EmulatorError, SourceLine, is_of_trnsim, is_
 from trnsim.gate.baselines import Baselines, Key
 from trnsim.gate.difference import KernelTimeDifference, difference
 from trnsim.gate.kernel_file import Arguments, KernelCase
-from trnsim.gate.kernel_time import KernelTime, kernel_time
+from trnsim.gate.kernel_time import KernelLineTime, KernelTime, kernel_time
 from trnsim.gate.line_changes import LineChange
 from trnsim.gate.source import inputs_text, source_digest
 from trnsim.gate.values import ResultError, result_errors
@@ -30,7 +30,7 @@ _US: Final = 1e-6
 _MOST_LINES: Final = 3
 """Lines that a message names."""
 _MAIN_SHARE: Final = 0.5
-"""The share of a difference from which a line's work explains it: lines that wait are not named."""
+"""A line whose work is more than this share of a difference explains it, without waiting lines."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class KernelCheck:
         findings: failures and notices.
         values: the error of each result; empty without a reference.
         time: its time; None without a run.
-        difference: the difference to its baseline; None without one.
+        difference: the difference to its baseline; None without a baseline.
     """
 
     key: Key
@@ -99,12 +99,12 @@ class KernelCheck:
         return not any(finding.is_failure for finding in self.findings)
 
 
-def checked_case(case: KernelCase, owner: str, chip: Target, limits: CheckLimits) -> KernelCheck:
+def check_case(case: KernelCase, owner: str, chip: Target, limits: CheckLimits) -> KernelCheck:
     """A kernel of a file on a chip, checked on the inputs that the file declares."""
     check = KernelCheck(Key(owner, case.name, chip.name))
     arguments = case.arguments
     try:
-        run = warned_run(case.kernel, arguments, chip)
+        run = run_for_findings(case.kernel, arguments, chip)
     except EmulatorError as error:
         check.findings.append(refusal(error))
         return check
@@ -112,7 +112,7 @@ def checked_case(case: KernelCase, owner: str, chip: Target, limits: CheckLimits
         check.findings.append(_assertion(error))
         return check
     except (Exception, SystemExit) as error:  # noqa: BLE001  whatever the user's function raises
-        check.findings.append(_own_error(error, "illegal", "the kernel"))
+        check.findings.append(_user_error(error, "illegal", "the kernel"))
         return check
     _compare_with_reference(check, run, case)
     source, inputs = source_digest(case.kernel, arguments), inputs_text(arguments)
@@ -121,7 +121,7 @@ def checked_case(case: KernelCase, owner: str, chip: Target, limits: CheckLimits
 
 
 def _compare_with_reference(check: KernelCheck, run: Run, case: KernelCase) -> None:
-    """Add the errors of a run's results, or that there is no reference or that it does not run."""
+    """Add findings about the values of a run, or about a reference that is missing or fails."""
     reference, arguments = case.reference, case.arguments
     if reference is None:
         text = f"no reference: define {case.name}_reference(...) to compare values"
@@ -130,7 +130,7 @@ def _compare_with_reference(check: KernelCheck, run: Run, case: KernelCase) -> N
     try:
         expected = reference(*arguments.positional, **arguments.keywords)
     except (Exception, SystemExit) as error:  # noqa: BLE001  whatever the user's function raises
-        check.findings.append(_own_error(error, "values", "the reference"))
+        check.findings.append(_user_error(error, "values", "the reference"))
         return
     compare_values(check, run, expected, case.tolerance)
 
@@ -141,8 +141,8 @@ def compare_values(check: KernelCheck, run: Run, expected: object, tolerance: fl
     check.findings += [_value_finding(error) for error in check.values if not error.is_legal]
 
 
-def warned_run(kernel: Launchable, arguments: Arguments, chip: Target) -> Run:
-    """A run of a kernel whose races and spills are kept for its findings, and warned of nowhere."""
+def run_for_findings(kernel: Launchable, arguments: Arguments, chip: Target) -> Run:
+    """A run of a kernel; its races and spills are among its properties, and no warnings."""
     with collecting():
         return run_kernel(
             kernel,
@@ -187,7 +187,7 @@ def _assertion(error: AssertionError) -> GateFinding:
     )
 
 
-def _own_error(error: BaseException, kind: str, function: str) -> GateFinding:
+def _user_error(error: BaseException, kind: str, function: str) -> GateFinding:
     """The finding that a function of the user's file ends by an error of its own.
 
     Raises:
@@ -214,7 +214,7 @@ def _value_finding(error: ResultError) -> GateFinding:
         "values",
         True,
         f"{name}off by {error.error:.2g} of the largest value of the reference, at "
-        f"{list(error.at)}; legal: up to {error.tolerance:g}",
+        f"{list(error.index)}; legal: up to {error.tolerance:g}",
     )
 
 
@@ -227,17 +227,18 @@ def _too_long(check: KernelCheck, run: Run, max_s: float) -> GateFinding:
     shift = check.difference
     if shift is not None and shift.upgrade.is_slower and shift.before.time_us * _US <= max_s:
         text += f"; with its baseline's trnsim it was {time_text(shift.before.time_us * _US)}"
-    lines = check.time.lines[:1] if check.time else ()
-    for line in lines:
-        text += f"; longest at {line.place}: {_us(line.critical_us)}  {line.text}"
-    return GateFinding("time", True, text, line=_line_of(run, lines[0].line if lines else 0))
+    if check.time is None or not check.time.lines:
+        return GateFinding("time", True, text)
+    longest = check.time.lines[0]
+    text += f"; longest at {longest.place}: {_us(longest.critical_us)}  {longest.text}"
+    return GateFinding("time", True, text, line=_line_of(run, longest))
 
 
-def _line_of(run: Run, number: int, file: str = "") -> SourceLine | None:
-    """The line of a program by its number, and the name of its file if that is given."""
-    for line in run.program.lines:
-        if line.line == number and (not file or Path(line.file).name == file):
-            return line
+def _line_of(run: Run, line: KernelLineTime) -> SourceLine | None:
+    """The line of a program with a number and a name of its file; None if there is none."""
+    for place in run.program.lines:
+        if place.line == line.line and Path(place.file).name == line.file:
+            return place
     return None
 
 
@@ -249,19 +250,19 @@ def _compare(check: KernelCheck, run: Run, time: KernelTime, limits: CheckLimits
     before = baselines.times.get(check.key)
     if before is None:
         if not limits.is_updating:
-            check.findings.append(_absent(check.key, baselines, limits))
+            check.findings.append(_missing_baseline(check.key, baselines, limits))
         return
     shift = check.difference = difference(before, time, run.timeline)
     check.findings += _shift_findings(shift, run, limits)
 
 
-def _absent(key: Key, baselines: Baselines, limits: CheckLimits) -> GateFinding:
-    others = baselines.other_chips(key)
+def _missing_baseline(key: Key, baselines: Baselines, limits: CheckLimits) -> GateFinding:
+    other_chips = baselines.other_chips(key)
     if limits.accepts_new:
         return GateFinding("baseline", False, f"{baselines.path} has no time of this kernel")
     text = f"{baselines.path.name} has no baseline of {key}"
-    if others:
-        text += f"; it has that of another chip: {', '.join(others)}"
+    if other_chips:
+        text += f"; it has that of another chip: {', '.join(other_chips)}"
     return GateFinding("baseline", True, text, f"accept its time: {limits.update_words}")
 
 
@@ -278,7 +279,7 @@ def _shift_findings(
                 not limits.is_updating,
                 text,
                 f"if it is meant, accept the new time: {limits.update_words}",
-                None if line is None else _line_of(run, line.line.line, line.line.file),
+                None if line is None else _line_of(run, line.line),
             )
         )
     elif shift.kernel.is_faster:
@@ -299,8 +300,8 @@ def _shift_findings(
 def difference_words(shift: KernelTimeDifference) -> str:
     """The kernel's part of a difference in words."""
     part = shift.kernel
-    way = "slower" if part.is_slower else "faster" if part.is_faster else "different"
-    size = f"{_us(abs(part.change_us))} {way} than its baseline"
+    direction = "slower" if part.is_slower else "faster" if part.is_faster else "different"
+    size = f"{_us(abs(part.change_us))} {direction} than its baseline"
     if not part.is_significant:
         size = "as fast as its baseline"
     times = f"{_us(shift.before.time_us)} -> {_us(shift.after.time_us)}"
@@ -337,11 +338,11 @@ def upgrade_words(shift: KernelTimeDifference) -> str:
 def _line_words(shift: KernelTimeDifference) -> list[str]:
     """The lines that cost most, each as a clause: by their work, and by waiting for the rest."""
     least_us, slower_us = shift.kernel.least_us, shift.kernel.change_us
-    working = [line for line in shift.lines if line.cost_us > least_us]
-    waiting = [line for line in shift.lines if not line.cost_us and line.change_us > least_us]
-    if working and (shift.is_split or working[0].cost_us > _MAIN_SHARE * slower_us):
-        waiting = []
-    return [f"\n  {line_words(line)}" for line in [*working, *waiting][:_MOST_LINES]]
+    working_lines = [line for line in shift.lines if line.cost_us > least_us]
+    waiting_lines = [line for line in shift.lines if not line.cost_us and line.change_us > least_us]
+    if working_lines and (shift.is_split or working_lines[0].cost_us > _MAIN_SHARE * slower_us):
+        waiting_lines = []
+    return [f"\n  {line_words(line)}" for line in [*working_lines, *waiting_lines][:_MOST_LINES]]
 
 
 def increase_us(change: LineChange) -> float:
@@ -352,8 +353,10 @@ def increase_us(change: LineChange) -> float:
 def line_words(change: LineChange) -> str:
     """A line's change in words."""
     was = f"  (was: {change.was})" if change.was else ""
-    way = "" if change.cost_us else " of waiting"
-    return f"{change.line.place}: {signed_us(increase_us(change))}{way}  {change.line.text}{was}"
+    direction = "" if change.cost_us else " of waiting"
+    return (
+        f"{change.line.place}: {signed_us(increase_us(change))}{direction}  {change.line.text}{was}"
+    )
 
 
 def signed_us(value_us: float) -> str:

@@ -1,8 +1,8 @@
 """The difference between two times of a kernel, by cause: the kernel, or another version of trnsim.
 
 Both programs have the same draws of the model's constants, so the interval of their difference has
-no noise from these. A difference is significant if its P10 to P90 leaves zero out, by more than the
-thousandth of the time to which estimates are compared elsewhere.
+no noise from the draws. A difference is significant if its P10 to P90 is farther from zero than
+`_LEAST_SHARE` of the time.
 
     sources equal       trnsim's, if that is another; else the kernel reads something that changed
     model equal         the kernel's
@@ -34,7 +34,7 @@ class TimeShift:
 
     Attributes:
         change_us: after minus before, of the estimates.
-        interval_us: P10, P50 and P90 of it over the draws.
+        interval_us: P10, P50 and P90 of the shift over the draws.
         least_us: the largest shift that counts as no difference.
     """
 
@@ -60,7 +60,7 @@ class TimeShift:
 
 @dataclass(frozen=True)
 class ConstantChange:
-    """A constant of the model that changed; a side that lacks it has None."""
+    """A constant of the model that changed; None on the side that lacks it."""
 
     name: str
     before: float | None
@@ -69,14 +69,14 @@ class ConstantChange:
 
 @dataclass(frozen=True)
 class KernelTimeDifference:
-    """A kernel's time beside its earlier one.
+    """The difference between a kernel's time and its earlier time.
 
     Attributes:
-        total: all of the difference.
-        kernel: the kernel's part.
-        upgrade: the part of another version of trnsim.
+        total: the whole difference.
+        kernel: the kernel's part of the difference.
+        upgrade: the part that another version of trnsim causes.
         is_same_source: whether the kernel's source and the shapes of its inputs are equal.
-        lines: the changes of lines, those first whose additional work costs most.
+        lines: the changes of lines, by the cost of their additional work, the largest first.
     """
 
     before: KernelTime
@@ -106,9 +106,9 @@ def difference(
 
     Without a timeline a difference is not split: both times are of this trnsim.
     """
-    changed = _constant_changes(before, after)
+    constant_changes = _constant_changes(before, after)
     is_same_source = before.source == after.source
-    is_same_model = before.model == after.model and not changed
+    is_same_model = before.model == after.model and not constant_changes
     total = shift_between(before.time_us, before.draws_us, after.time_us, after.draws_us)
     no_shift = TimeShift(0.0, _NONE, total.least_us)
     if is_same_model or timeline is None:
@@ -116,8 +116,11 @@ def difference(
     elif is_same_source:
         kernel, upgrade = no_shift, total
     else:
-        former = with_constants(timeline.program.core, before.constants)
-        between_us, between_draws_us = time_on_us(timeline, former), draws_us(timeline, former)
+        former_core = with_constants(timeline.program.core, before.constants)
+        between_us, between_draws_us = (
+            time_on_us(timeline, former_core),
+            draws_us(timeline, former_core),
+        )
         kernel = shift_between(before.time_us, before.draws_us, between_us, between_draws_us)
         upgrade = shift_between(between_us, between_draws_us, after.time_us, after.draws_us)
     lines = line_changes(before.lines, after.lines)
@@ -130,7 +133,7 @@ def difference(
         kernel,
         upgrade,
         is_same_source,
-        changed,
+        constant_changes,
         lines,
     )
 
@@ -146,16 +149,16 @@ def shift_between(
 
 
 def _constant_changes(before: KernelTime, after: KernelTime) -> tuple[ConstantChange, ...]:
-    old, new = before.constants, after.constants
-    if constants_id(old) == constants_id(new):
+    old_constants, new_constants = before.constants, after.constants
+    if constants_id(old_constants) == constants_id(new_constants):
         return ()
     rows = [
         ConstantChange(
             name,
-            old[name].value if name in old else None,
-            new[name].value if name in new else None,
+            old_constants[name].value if name in old_constants else None,
+            new_constants[name].value if name in new_constants else None,
         )
-        for name in sorted({*old, *new})
-        if old.get(name) != new.get(name)
+        for name in sorted({*old_constants, *new_constants})
+        if old_constants.get(name) != new_constants.get(name)
     ]
     return tuple(rows)

@@ -1,10 +1,10 @@
-"""A file of kernels: its module, its kernels, and what it declares beside them by name.
+"""A file of kernels: its module, its kernels, and its declarations for them.
 
 For a kernel `softmax` the file may have:
 
     softmax_inputs      its arguments, or a function that returns them: a tuple, a dict of keywords
                         or a single array
-    softmax_reference   a function of the same arguments that returns what the kernel should
+    softmax_reference   a function of the same arguments that returns the expected results
     softmax_tolerance   largest error as a share of the largest value of the reference
     softmax_parameters  keyword -> values that `trnsim tune` tries
 
@@ -23,6 +23,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from trnsim.errors import BadInput, EmulatorError, SourceLine
+from trnsim.gate.values import is_tolerance
 from trnsim.runs import Launchable
 from trnsim.user_traceback import users_text
 
@@ -39,21 +40,21 @@ class Arguments:
     """The arguments of a call.
 
     Attributes:
-        positional: those by position.
-        keywords: those by keyword.
+        positional: the arguments by position.
+        keywords: the arguments by keyword.
     """
 
     positional: tuple[Any, ...] = ()
     keywords: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def with_keywords(self, keywords: Mapping[str, Any]) -> Arguments:
-        """The same arguments with other or further keywords."""
+        """These arguments, with further keywords; equal names are replaced."""
         return Arguments(self.positional, {**self.keywords, **keywords})
 
 
 @dataclass(frozen=True)
 class KernelCase:
-    """A kernel of a file, with what the file declares beside it.
+    """A kernel of a file, with the file's declarations for it.
 
     Attributes:
         file: the file as the user named it.
@@ -110,11 +111,11 @@ _module_names: Final[set[str]] = set()
 
 
 def _module_name(file: Path) -> str:
-    """The name of a file's module: its stem, unless a module of Python or of a package has that."""
-    loaded = sys.modules.get(file.stem)
-    if loaded is None or file.stem in _module_names:
+    """The name for a file's module: its stem, unless another module has that name already."""
+    loaded_module = sys.modules.get(file.stem)
+    if loaded_module is None or file.stem in _module_names:
         return file.stem
-    is_same_file = Path(getattr(loaded, "__file__", None) or "").resolve() == file.resolve()
+    is_same_file = Path(getattr(loaded_module, "__file__", None) or "").resolve() == file.resolve()
     return file.stem if is_same_file else f"file {file.stem}"
 
 
@@ -174,8 +175,7 @@ def _case(file: Path, module: ModuleType, name: str, kernel: Launchable) -> Kern
             fix=f"def {name}{REFERENCE}(...): return what the kernel should return",
         )
     tolerance = getattr(module, name + TOLERANCE, None)
-    is_number = isinstance(tolerance, int | float) and not isinstance(tolerance, bool)
-    if tolerance is not None and not (is_number and 0 <= tolerance < 1):
+    if not (tolerance is None or is_tolerance(tolerance)):
         raise BadInput(
             f"{file}: {name}{TOLERANCE} is {tolerance!r}; legal: a number from 0 to below 1, the "
             "share of the largest value of the reference"
@@ -191,8 +191,8 @@ def _case(file: Path, module: ModuleType, name: str, kernel: Launchable) -> Kern
     )
 
 
-def _arguments(file: Path, name: str, declared: Any) -> Arguments:
-    value = _result_of(file, name + INPUTS, declared) if callable(declared) else declared
+def _arguments(file: Path, name: str, declaration: Any) -> Arguments:
+    value = _result_of(file, name + INPUTS, declaration) if callable(declaration) else declaration
     if isinstance(value, dict):
         return Arguments((), value)
     if isinstance(value, tuple | list):
@@ -223,20 +223,20 @@ def _result_of(file: Path, name: str, function: Callable[[], Any]) -> Any:
 
 
 def parameters_of(file: Path, module: ModuleType, name: str) -> dict[str, tuple[Any, ...]]:
-    """The parameters that a file declares for a kernel: keyword -> values, none given twice.
+    """The parameters that a file declares for a kernel: keyword -> distinct values.
 
     Raises:
         BadInput: they are no mapping of keywords to several values.
     """
-    declared = getattr(module, name + PARAMETERS, {})
+    declaration = getattr(module, name + PARAMETERS, {})
     legal = "legal: a dict of the kernel's keywords to lists of values: {'tile': [128, 256, 512]}"
-    if not isinstance(declared, Mapping):
+    if not isinstance(declaration, Mapping):
         raise BadInput(
-            f"{file}: {name}{PARAMETERS} is {type(declared).__name__}; {legal}",
+            f"{file}: {name}{PARAMETERS} is {type(declaration).__name__}; {legal}",
             fix="name the keyword to which the values belong",
         )
     parameters: dict[str, tuple[Any, ...]] = {}
-    for keyword, values in declared.items():
+    for keyword, values in declaration.items():
         if isinstance(values, str) or not isinstance(values, Sequence | range) or not len(values):
             raise BadInput(
                 f"{file}: {name}{PARAMETERS}[{keyword!r}] is {values!r}; {legal}",
@@ -256,7 +256,7 @@ def parameters_of(file: Path, module: ModuleType, name: str) -> dict[str, tuple[
 
 
 def _refuse_strays(file: Path, module: ModuleType, kernels: Mapping[str, Launchable]) -> None:
-    """Refuse declarations for a kernel that the file does not have, which are misspelled.
+    """Refuse declarations whose name, perhaps misspelled, is no kernel of the file.
 
     Raises:
         BadInput: there is such a declaration.

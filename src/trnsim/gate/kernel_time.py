@@ -1,4 +1,4 @@
-"""The time of a kernel for comparisons: with its draws, its lines, and the model's constants.
+"""The time of a kernel for comparisons, with its draws, its lines, and the model's constants.
 
 The draws are the kernel's time under constants of the core that are drawn from the spread of their
 facts (`arch.draws`). A draw of a constant depends on its name and number alone, so two programs
@@ -102,7 +102,7 @@ def kernel_time(run: Run, source: str = "", inputs: str = "") -> KernelTime:
         constants=constants_of(core),
         source=source,
         inputs=inputs,
-        time_us=_rounded(timeline.total_time_s),
+        time_us=_round_us(timeline.total_time_s),
         draws_us=draws_us(timeline, core),
         lines=_lines(timeline),
     )
@@ -134,7 +134,7 @@ def draws_us(timeline: Timeline, core: NeuronCore) -> tuple[float, ...]:
     """The total time of a timeline in each draw of the constants of `core`."""
     cores = [sample_core(core, draw) for draw in range(DRAWS)]
     times_s = timeline.device_times_on_s(cores) + np.array([float(c.launch_s) for c in cores])
-    return tuple(_rounded(time_s) for time_s in times_s.tolist())
+    return tuple(_round_us(time_s) for time_s in times_s.tolist())
 
 
 def with_constants(core: NeuronCore, constants: Constants) -> NeuronCore:
@@ -150,10 +150,10 @@ def with_constants(core: NeuronCore, constants: Constants) -> NeuronCore:
 def time_on_us(timeline: Timeline, core: NeuronCore) -> float:
     """The total time of a timeline with the constants of `core`."""
     (device_s,) = timeline.device_times_on_s([core]).tolist()
-    return _rounded(device_s + float(core.launch_s))
+    return _round_us(device_s + float(core.launch_s))
 
 
-def _rounded(time_s: float) -> float:
+def _round_us(time_s: float) -> float:
     return round(time_s * _US_PER_S, _DECIMALS)
 
 
@@ -169,8 +169,8 @@ def _lines(timeline: Timeline) -> tuple[KernelLineTime, ...]:
             PurePath(row.line.file).name,
             row.line.line,
             row.text[:_MOST_CHARS],
-            _rounded(row.critical_s),
-            _rounded(row.busy_s),
+            _round_us(row.critical_s),
+            _round_us(row.busy_s),
         )
         for row in rows
         if row.line

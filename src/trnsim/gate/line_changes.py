@@ -1,9 +1,9 @@
-"""The lines of a program beside those of its earlier version, and what each costs.
+"""Changes between the lines of a program and of its earlier version, and the cost of each change.
 
     cost of a line = time - time if its instructions took as long as they did before
 
-The program is scheduled again, in an order chosen again, with the costs of the line's instructions
-scaled to their former sum, or to zero for a new line. Costs of several lines do not add up.
+The program is scheduled anew, with the costs of the line's instructions scaled to their former
+sum, or to zero for a new line. Costs of several lines do not add up.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class LineChange:
     """A line before and after.
 
     Attributes:
-        line: the line as it is now; as it was, if it is gone.
+        line: the present line; the former line, if it is gone.
         change_us: the change of its part of the critical path.
         busy_change_us: the change of its engines' busy time.
         cost_us: the time that its additional work costs; 0 where that was not tried.
@@ -49,26 +49,28 @@ class LineChange:
 def line_changes(
     before: Sequence[KernelLineTime], after: Sequence[KernelLineTime]
 ) -> tuple[LineChange, ...]:
-    """The lines of both sides, largest increase on the critical path first.
+    """The changes of all lines, largest increase on the critical path first.
 
-    Lines are matched by file and text in order; one that was edited is the one at its place.
+    Lines are matched by file and text in order; an edited line is matched by its place.
     """
     changes: list[LineChange] = []
     for file in sorted({line.file for line in (*before, *after)}):
-        old = in_file_order([line for line in before if line.file == file])
-        new = in_file_order([line for line in after if line.file == file])
-        changes += _matched(old, new)
+        old_lines = in_file_order([line for line in before if line.file == file])
+        new_lines = in_file_order([line for line in after if line.file == file])
+        changes += _match_lines(old_lines, new_lines)
     return tuple(sorted(changes, key=lambda change: -change.change_us))
 
 
-def _matched(old: Sequence[KernelLineTime], new: Sequence[KernelLineTime]) -> list[LineChange]:
+def _match_lines(
+    old_lines: Sequence[KernelLineTime], new_lines: Sequence[KernelLineTime]
+) -> list[LineChange]:
     """The changes of the lines of a file."""
-    old_texts, new_texts = ([line.text for line in side] for side in (old, new))
+    old_texts, new_texts = ([line.text for line in side] for side in (old_lines, new_lines))
     changes: list[LineChange] = []
     matcher = SequenceMatcher(None, old_texts, new_texts, autojunk=False)
     for tag, i, j, k, m in matcher.get_opcodes():
         pairs = min(j - i, m - k)
-        for was, line in zip(old[i : i + pairs], new[k : k + pairs], strict=True):
+        for was, line in zip(old_lines[i : i + pairs], new_lines[k : k + pairs], strict=True):
             words = was.text if tag == "replace" else ""
             changes.append(
                 LineChange(
@@ -80,11 +82,11 @@ def _matched(old: Sequence[KernelLineTime], new: Sequence[KernelLineTime]) -> li
             )
         changes += [
             LineChange(line, line.critical_us, line.busy_us, is_new=True)
-            for line in new[k + pairs : m]
+            for line in new_lines[k + pairs : m]
         ]
         changes += [
             LineChange(line, -line.critical_us, -line.busy_us, is_gone=True)
-            for line in old[i + pairs : j]
+            for line in old_lines[i + pairs : j]
         ]
     return changes
 
@@ -94,9 +96,9 @@ def costly_lines(
 ) -> tuple[LineChange, ...]:
     """Changes with the cost of each line that has more work than before, the costliest first.
 
-    Where no line's work costs more than `least_us`, the order is that of the critical path. With
-    `is_split` the model changed as well, and with it the work of every line: those that were edited
-    are tried alone, if there are any.
+    Without a line whose work costs more than `least_us`, the order is that of the critical path.
+    With `is_split` the model changed as well, and with it the work of every line; then only edited
+    lines are tried, if there are any.
     """
     tries = max(1, min(_MOST_TRIED_LINES, _MOST_TRIED_INSTRUCTIONS // max(len(timeline), 1)))
     candidates = [
@@ -106,13 +108,13 @@ def costly_lines(
         candidates = [change for change in candidates if change.is_new or change.was] or candidates
     candidates.sort(key=lambda change: -change.busy_change_us)
     costs = {change: _cost_us(timeline, change) for change in candidates[:tries]}
-    priced = [replace(change, cost_us=costs.get(change, 0.0)) for change in changes]
+    priced_changes = [replace(change, cost_us=costs.get(change, 0.0)) for change in changes]
 
     def costliest_first(change: LineChange) -> tuple[float, float]:
         cost_us = change.cost_us if change.cost_us > least_us else 0.0
         return -cost_us, -change.change_us
 
-    return tuple(sorted(priced, key=costliest_first))
+    return tuple(sorted(priced_changes, key=costliest_first))
 
 
 def _cost_us(timeline: Timeline, change: LineChange) -> float:
@@ -124,8 +126,8 @@ def _cost_us(timeline: Timeline, change: LineChange) -> float:
         if place.line == line.line and PurePath(place.file).name == line.file
     }
     share = max(0.0, 1 - change.busy_change_us / line.busy_us)
-    placed = recorded_placements(program)
-    former = [
+    placements = recorded_placements(program)
+    former_placements = [
         EnginePlacement(
             engine,
             replace(
@@ -136,10 +138,12 @@ def _cost_us(timeline: Timeline, change: LineChange) -> float:
                 held_load_s=share * cost.held_load_s,
             ),
         )
-        for engine, cost in placed
+        for engine, cost in placements
     ]
     which, line_of = program.which, program.line_of
     without_s = timeline.new_order_time_s(
-        lambda index: (former if line_of[index] in line_instructions else placed)[which[index]]
+        lambda index: (former_placements if line_of[index] in line_instructions else placements)[
+            which[index]
+        ]
     )
     return _US_PER_S * (timeline.undisturbed_new_order_s - without_s)

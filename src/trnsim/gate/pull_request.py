@@ -1,4 +1,4 @@
-"""The comment of a pull request: its kernels, job specs and plans beside those of its base.
+"""The comment of a pull request: changes of its kernels, job specs and plans since its base.
 
     python -m trnsim.gate.pull_request BASE [COMMENT.md]
 
@@ -55,8 +55,10 @@ def comment(base: str, settings: Mapping[str, str]) -> tuple[str, int]:
             for option, variable in (("--on", "TRNSIM_ON"), ("--max-us", "TRNSIM_MAX_US")):
                 if settings.get(variable):
                     options += [option, settings[variable]]
-            text, status = _answered(["check", *map(str, kernels), *options], Path(folder))
+            text, status = _answer(["check", *map(str, kernels), *options], Path(folder))
             parts.append(text)
+        if jobs:
+            commit_of(base)  # refuses a base that the clone does not have
         for job in jobs:
             text, job_status = _job(base, job, Path(folder))
             parts.append(text)
@@ -85,24 +87,26 @@ def _matching_files(variable: str, globs: str) -> list[Path]:
 
 
 def _job(base: str, job: Path, folder: Path) -> tuple[str, int]:
-    """The difference of a spec, or the price of a new one; nothing if it is as it was."""
-    stored = subprocess.run(  # noqa: S603
+    """(Markdown, status) of `job diff` for a spec, or of `job price` for a new spec.
+
+    The text is empty for a spec that did not change.
+    """
+    base_file = subprocess.run(  # noqa: S603
         ["git", "show", f"{base}:./{job.as_posix()}"],  # noqa: S607  the user's own git
         capture_output=True,
         check=False,
     )
-    if stored.returncode:
-        commit_of(base)  # refuses a base that the clone does not have
-        return _answered(["job", "price", str(job)], folder)
-    if stored.stdout == job.read_bytes():
+    if base_file.returncode:
+        return _answer(["job", "price", str(job)], folder)
+    if base_file.stdout == job.read_bytes():
         return "", 0
     before = folder / "base" / job
-    files.write(before, stored.stdout, parents=True)
-    return _answered(["job", "diff", str(before), str(job)], folder)
+    files.write(before, base_file.stdout, parents=True)
+    return _answer(["job", "diff", str(before), str(job)], folder)
 
 
-def _answered(command: Sequence[str], folder: Path) -> tuple[str, int]:
-    """The answer of a command as Markdown, and its status; its error where it has no answer."""
+def _answer(command: Sequence[str], folder: Path) -> tuple[str, int]:
+    """(Markdown, status) of a command; its error is the text if it has no answer."""
     output = folder / "answer.md"
     output.unlink(missing_ok=True)
     run = subprocess.run(  # noqa: S603  this program itself

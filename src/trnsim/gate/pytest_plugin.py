@@ -30,7 +30,8 @@ _INI: Final = "trn_baselines"
 _FILE: Final = "trn-baselines.toml"
 _WORKER_INPUT: Final = "workerinput"
 _WORKER_OUTPUT: Final = "workeroutput"
-_SENT: Final = "trnsim"
+_RESULT: Final = "trnsim"
+"""The key of a worker's result in its output."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -68,7 +69,7 @@ class _Plugin:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._session: GateSession | None = None
-        self._collected: set[str] = set()
+        self._collected_tests: set[str] = set()
         self._uses: set[str] = set()
 
     @property
@@ -92,56 +93,58 @@ class _Plugin:
 
     @pytest.hookimpl
     def pytest_sessionstart(self) -> None:
-        """Refuse a file of baselines that cannot be read, before any test runs.
+        """Refuse a file of baselines that cannot be read or written, before any test runs.
 
         Raises:
-            pytest.UsageError: it is not legal.
+            pytest.UsageError: it is not legal, or --trn-update cannot write it.
         """
-        if self._is_worker or not self._path.exists():
+        is_updating = bool(self._config.getoption(_OPTION))
+        if self._is_worker or not (is_updating or self._path.exists()):
             return
         from trnsim.errors import BadInput  # noqa: PLC0415  the module says why
 
         try:
-            self.session.read()
+            baselines = self.session.read()
+            if is_updating:
+                baselines.check_writable()
         except BadInput as error:
             raise pytest.UsageError(str(error)) from None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Note all tests of the collected files, before some are deselected."""
-        self._collected |= {item.nodeid for item in items}
+        self._collected_tests |= {item.nodeid for item in items}
         self._uses |= {item.nodeid for item in items if _MARK in getattr(item, "fixturenames", ())}
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None]:
-        """Note a test that ended well: a baseline that it did not use has no kernel any more."""
+        """Note a test that passed: a baseline of it that it did not use is stale."""
         yield
         if item.nodeid in self._uses:
             self.session.note_passed(item.nodeid)
 
     @pytest.hookimpl
     def pytest_sessionfinish(self) -> None:
-        """Send what a worker found, or write the file."""
+        """Send a worker's result, or write the file."""
         if self._is_worker:
-            sent = self._session.sent() if self._session is not None else {}
-            getattr(self._config, _WORKER_OUTPUT)[_SENT] = {
-                "session": sent,
-                "collected": sorted(self._collected),
+            getattr(self._config, _WORKER_OUTPUT)[_RESULT] = {
+                "session": self._session.as_dict() if self._session is not None else {},
+                "collected": sorted(self._collected_tests),
             }
         elif self._session is not None:
-            self._session.conclude(self._collected, self._narrowed_files())
+            self._session.conclude(self._collected_tests, self._narrowed_files())
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Take what a worker of pytest-xdist found."""
-        sent = getattr(node, _WORKER_OUTPUT, {}).get(_SENT, {})
-        self._collected |= set(sent.get("collected", ()))
-        if sent.get("session"):
-            self.session.take(sent["session"])
+        """Take the result of a worker of pytest-xdist."""
+        result = getattr(node, _WORKER_OUTPUT, {}).get(_RESULT, {})
+        self._collected_tests |= set(result.get("collected", ()))
+        if result.get("session"):
+            self.session.take(result["session"])
 
     @pytest.hookimpl
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say which times moved without failing a test, and which baselines have no kernel."""
+        """Print which times moved without failing a test, and which baselines have no kernel."""
         lines = self._session.summary() if self._session is not None else []
         if lines:
             terminalreporter.section("trnsim")
@@ -151,5 +154,5 @@ class _Plugin:
     def _narrowed_files(self) -> set[str]:
         """Files of which the command line names single tests."""
         arguments: Iterable[str] = map(str, self._config.args)
-        narrowed = (text.partition("::")[0] for text in arguments if "::" in text)
-        return {Path(name).name for name in narrowed}
+        narrowed_files = (text.partition("::")[0] for text in arguments if "::" in text)
+        return {Path(name).name for name in narrowed_files}

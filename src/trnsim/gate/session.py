@@ -19,13 +19,14 @@ from trnsim.gate.checking import (
     compare_values,
     judge,
     refusal,
+    run_for_findings,
     upgrade_words,
-    warned_run,
 )
 from trnsim.gate.difference import KernelTimeDifference
 from trnsim.gate.kernel_file import Arguments
 from trnsim.gate.kernel_time import kernel_time
 from trnsim.gate.source import inputs_text, source_digest
+from trnsim.gate.values import is_tolerance
 from trnsim.profile.units import percent_text
 from trnsim.runs import Launchable, Run
 
@@ -48,7 +49,7 @@ class GateSession:
         self.path = path
         self.is_updating = is_updating
         self._baselines: Baselines | None = None
-        self._new = Baselines(path)
+        self._new_baselines = Baselines(path)
         self._used_keys: set[Key] = set()
         self._passed_tests: set[str] = set()
         self._upgrades: list[tuple[str, float, str]] = []
@@ -68,7 +69,7 @@ class GateSession:
 
     def fixture(self, node: Any) -> Callable[..., Run]:
         """The fixture of a test: a function that runs and checks a kernel, and returns its run."""
-        marked = _mark_of(node)
+        mark = _mark_of(node)
         counts: Counter[str] = Counter()
 
         def trn(
@@ -78,12 +79,12 @@ class GateSession:
             tolerance: float | None = None,
             **kwargs: Any,
         ) -> Run:
-            """Run `kernel` on each chip of the mark; its run on the first.
+            """Run `kernel` on each chip of the mark, and return its run on the first chip.
 
             Args:
                 kernel: the kernel.
                 *args: its arguments.
-                reference: a function of the same arguments; results are compared with its own.
+                reference: a function of the same arguments that returns the expected results.
                 tolerance: largest error as a share of the reference's largest value.
                 **kwargs: the kernel's keyword arguments.
             """
@@ -92,21 +93,27 @@ class GateSession:
                     f"trn was given {kernel!r}; legal: a kernel",
                     fix="decorate the function with @nki.jit",
                 )
+            if not (tolerance is None or is_tolerance(tolerance)):
+                raise BadInput(
+                    f"trn(tolerance={tolerance!r}); legal: a number from 0 to below 1, the share "
+                    "of the largest value of the reference",
+                    fix="tolerance=0.01",
+                )
             counts[kernel.title] += 1
             count = counts[kernel.title]
             name = kernel.title if count == 1 else f"{kernel.title}#{count}"
             arguments = Arguments(args, kwargs)
             expected = None if reference is None else reference(*args, **kwargs)
             checks: list[KernelCheck] = []
-            for chip in marked.chips:
+            for chip in mark.chips:
                 check = KernelCheck(Key(node.nodeid, name, chip.name))
                 checks.append(check)
-                self._check(check, kernel, arguments, chip, marked)
+                self._check(check, kernel, arguments, chip, mark)
                 if check.run is not None and reference is not None:
                     compare_values(check, check.run, expected, tolerance)
-            failed = [check for check in checks if not check.is_passed]
-            if failed:
-                pytest.fail("\n".join(map(_failure_text, failed)), pytrace=False)
+            failed_checks = [check for check in checks if not check.is_passed]
+            if failed_checks:
+                pytest.fail("\n".join(map(_failure_text, failed_checks)), pytrace=False)
             self._accept(checks)
             return next(check.run for check in checks if check.run is not None)
 
@@ -128,7 +135,7 @@ class GateSession:
             update_words=_UPDATE,
         )
         try:
-            run = warned_run(kernel, arguments, chip)
+            run = run_for_findings(kernel, arguments, chip)
         except EmulatorError as error:
             check.findings.append(refusal(error))
             return
@@ -136,10 +143,10 @@ class GateSession:
         judge(check, run, kernel_time(run, source, inputs), limits)
 
     def _accept(self, checks: list[KernelCheck]) -> None:
-        """Keep, of kernels that pass, the notes for the summary, and times if they are updated."""
+        """Keep the notes of passed checks for the summary, and their times for an update."""
         for check in checks:
             if self.is_updating and check.time is not None:
-                self._new.times[check.key] = check.time
+                self._new_baselines.times[check.key] = check.time
             shift = check.difference
             if shift is not None and shift.upgrade.is_significant and not self.is_updating:
                 self._upgrades.append(_upgrade_row(check.key, shift))
@@ -151,51 +158,53 @@ class GateSession:
         """Note that a test that uses the fixture has passed."""
         self._passed_tests.add(test)
 
-    def sent(self) -> dict[str, Any]:
-        """The session of a worker as plain values."""
+    def as_dict(self) -> dict[str, Any]:
+        """The session of a worker as plain values, which `take` reads."""
         return {
-            "new": self._new.text(),
+            "new": self._new_baselines.text(),
             "used": [str(key) for key in sorted(self._used_keys)],
             "finished": sorted(self._passed_tests),
             "upgrades": [list(row) for row in self._upgrades],
             "notes": self._notes,
         }
 
-    def take(self, sent: Mapping[str, Any]) -> None:
-        """Add the session of a worker."""
-        self._new.times.update(baselines_of(self.path, sent["new"].encode()).times)
-        self._used_keys |= {Key.of(text) for text in sent["used"]}
-        self._passed_tests |= set(sent["finished"])
-        self._upgrades += [(str(m), float(s), str(w)) for m, s, w in sent["upgrades"]]
-        self._notes += sent["notes"]
+    def take(self, session: Mapping[str, Any]) -> None:
+        """Add the session of a worker, from its `as_dict`."""
+        self._new_baselines.times.update(baselines_of(self.path, session["new"].encode()).times)
+        self._used_keys |= {Key.of(text) for text in session["used"]}
+        self._passed_tests |= set(session["finished"])
+        self._upgrades += [(str(m), float(s), str(w)) for m, s, w in session["upgrades"]]
+        self._notes += session["notes"]
 
-    def conclude(self, collected: set[str], narrowed: set[str]) -> None:
+    def conclude(self, collected_tests: set[str], narrowed_files: set[str]) -> None:
         """Find baselines of tests and kernels that are gone, and write the file if it is asked for.
 
         Args:
-            collected: all tests of the collected files.
-            narrowed: names of files of which only some tests were collected.
+            collected_tests: all tests of the collected files.
+            narrowed_files: names of files of which only some tests were collected.
         """
-        stored = self.read()
+        baselines = self.read()
         self._stale_keys = [
-            key for key in sorted(stored.times) if self._is_gone(key, collected, narrowed)
+            key
+            for key in sorted(baselines.times)
+            if self._is_gone(key, collected_tests, narrowed_files)
         ]
-        if self.is_updating and (self._new.times or self._stale_keys):
+        if self.is_updating and (self._new_baselines.times or self._stale_keys):
             for key in self._stale_keys:
-                del stored.times[key]
-            stored.times.update(self._new.times)
-            stored.write()
+                del baselines.times[key]
+            baselines.times.update(self._new_baselines.times)
+            baselines.write()
             self._is_written = True
 
-    def _is_gone(self, key: Key, collected: set[str], narrowed: set[str]) -> bool:
+    def _is_gone(self, key: Key, collected_tests: set[str], narrowed_files: set[str]) -> bool:
         file, is_test, _ = key.owner.partition(_TESTS)
         if not is_test or key in self._used_keys:
             return False
-        if key.owner in collected:
+        if key.owner in collected_tests:
             return key.owner in self._passed_tests
-        if Path(file).name in narrowed:
+        if Path(file).name in narrowed_files:
             return False
-        is_collected = any(test.partition(_TESTS)[0] == file for test in collected)
+        is_collected = any(test.partition(_TESTS)[0] == file for test in collected_tests)
         return is_collected or not (self.path.parent / file).exists()
 
     def summary(self) -> list[str]:
@@ -217,7 +226,9 @@ class GateSession:
             state = "dropped" if self._is_written else f"{_UPDATE} drops them"
             lines.append(f"baselines of no kernel that ran ({state}): {keys}")
         if self._is_written:
-            lines.append(f"wrote {len(self._new.times)} times to {self.path.name}: commit it")
+            lines.append(
+                f"wrote {len(self._new_baselines.times)} times to {self.path.name}: commit it"
+            )
         return lines
 
 
@@ -237,12 +248,13 @@ class TrnMark:
         Raises:
             BadInput: a time that is not above 0, or an unknown chip.
         """
-        is_time = isinstance(max_us, int | float)  # pyright: ignore[reportUnnecessaryIsInstance]  of a user
+        is_time = isinstance(max_us, int | float) and not isinstance(max_us, bool)
         if max_us is not None and not (is_time and max_us > 0):
             raise BadInput(f"trn(max_us={max_us!r}); legal: a number of microseconds above 0")
-        names = [name.strip() for name in on.split(",")] if isinstance(on, str) else list(on)  # pyright: ignore[reportUnnecessaryIsInstance]
-        unknown = [name for name in names if name not in TARGETS]
-        if unknown or not names:
+        chips: Any = on.split(",") if isinstance(on, str) else on  # pyright: ignore[reportUnnecessaryIsInstance]  of a user
+        is_list = isinstance(chips, list | tuple) and all(isinstance(chip, str) for chip in chips)
+        names = [chip.strip() for chip in chips] if is_list else []
+        if not names or not TARGETS.keys() >= {*names}:
             raise BadInput(f"trn(on={on!r}); legal: {', '.join(TARGETS)}, with commas between them")
         self.max_us = max_us
         self.chips = [TARGETS[name] for name in dict.fromkeys(names)]
@@ -250,7 +262,7 @@ class TrnMark:
 
 
 def _mark_of(node: Any) -> TrnMark:
-    """The mark of a test; one without arguments, if it has none.
+    """The mark of a test; the defaults for a test without a mark.
 
     Raises:
         BadInput: its arguments are not legal.

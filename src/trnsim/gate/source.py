@@ -12,7 +12,7 @@ import hashlib
 import inspect
 import sysconfig
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
@@ -73,16 +73,16 @@ def files_digest(run: Run, script: Path) -> str:
 
 
 def _version_text(choice: VersionChoice) -> str:
-    """The version of NKI whose rules hold, and whether they are those of its simulator."""
+    """The version of NKI whose rules hold, "" for the latest by default; True for its simulator."""
     is_latest = choice.version is LATEST and not choice.is_chosen
     return f"{'' if is_latest else choice.version} {choice.is_simulated}"
 
 
 def inputs_text(arguments: Arguments) -> str:
-    """Arguments in words: dtype and shape of arrays, values of others."""
-    words = [_argument_text(value) for value in arguments.positional]
-    words += [f"{name}={_argument_text(value)}" for name, value in arguments.keywords.items()]
-    return ", ".join(words)
+    """Arguments as text: dtype and shape of an array, the value of any other argument."""
+    texts = [_argument_text(value) for value in arguments.positional]
+    texts += [f"{name}={_argument_text(value)}" for name, value in arguments.keywords.items()]
+    return ", ".join(texts)
 
 
 def _argument_text(value: Any) -> str:
@@ -143,7 +143,7 @@ def _function_of(kernel: object) -> Any:
 
 
 def _gather(function: Any, texts: list[str], visited_ids: set[int]) -> None:
-    """Add the text of a function, and those of the user's functions and constants that it names."""
+    """Add the texts of a function, and of the user's functions and constants that it names."""
     if id(function) in visited_ids:
         return
     visited_ids.add(id(function))
@@ -157,7 +157,7 @@ def _gather(function: Any, texts: list[str], visited_ids: set[int]) -> None:
     texts.append(ast.unparse(tree))
     scope = _scope_of(function)
     for path in _names(tree):
-        value = _resolved(path, scope)
+        value = _value_of_name(path, scope)
         if isinstance(value, FunctionType) or hasattr(value, "function"):
             inner = _function_of(value)
             if isinstance(inner, FunctionType) and _is_users(inner.__code__.co_filename):
@@ -174,8 +174,7 @@ def _gather(function: Any, texts: list[str], visited_ids: set[int]) -> None:
 
 def _scope_of(function: Any) -> Mapping[str, Any]:
     if isinstance(function, FunctionType):
-        closed = inspect.getclosurevars(function).nonlocals
-        return {**function.__globals__, **closed}
+        return {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
     module = inspect.getmodule(function)
     return vars(module) if module is not None else {}
 
@@ -191,16 +190,17 @@ def _path(node: ast.expr) -> tuple[str, ...]:
     if isinstance(node, ast.Name):
         return (node.id,)
     if isinstance(node, ast.Attribute):
-        before = _path(node.value)
-        return (*before, node.attr) if before else ()
+        prefix = _path(node.value)
+        return (*prefix, node.attr) if prefix else ()
     return ()
 
 
-def _resolved(path: tuple[str, ...], scope: Mapping[str, Any]) -> Any:
-    """The value of a dotted name, through the user's modules; NotImplemented for others."""
+def _value_of_name(path: tuple[str, ...], scope: Mapping[str, Any]) -> Any:
+    """The value of a dotted name in a scope; NotImplemented unless all its modules are a user's."""
     value = scope.get(path[0], NotImplemented)
     for name in path[1:]:
-        if not isinstance(value, ModuleType) or not _is_users(value.__file__ or ""):
+        file = getattr(value, "__file__", None) or ""  # a module built into Python has none
+        if not isinstance(value, ModuleType) or not _is_users(file):
             return NotImplemented
         value = getattr(value, name, NotImplemented)
     return value
@@ -224,8 +224,7 @@ def _is_users(file: str) -> bool:
 
 
 def _drop_docstrings(tree: ast.AST) -> None:
-    documented = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     for node in ast.walk(tree):
-        if isinstance(node, documented) and ast.get_docstring(node) is not None:
-            rest: Iterable[ast.stmt] = node.body[1:] or [ast.Pass()]
-            node.body = list(rest)
+        if isinstance(node, definitions) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:] or [ast.Pass()]

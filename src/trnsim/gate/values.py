@@ -1,4 +1,4 @@
-"""A kernel's values beside those of its reference."""
+"""The errors of a kernel's values against a reference."""
 
 from __future__ import annotations
 
@@ -14,12 +14,17 @@ TOLERANCE: Final = 0.01
 """Largest error of floating-point values, as a share of the largest value of the reference."""
 
 
+def is_tolerance(value: object) -> bool:
+    """True for a number from 0 to below 1, which `result_errors` takes as a tolerance."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1
+
+
 @dataclass(frozen=True)
 class ResultError:
     """The largest error of a result.
 
     Attributes:
-        result: its name: "" for the only one, else its number or key.
+        result: the result's name: "" for the only result, else its number or key.
         error: max |value - reference| / max |reference|; infinite if they cannot be compared.
         tolerance: the largest legal error; 0 for whole numbers and truth values.
         why: the reason for an infinite error.
@@ -28,7 +33,7 @@ class ResultError:
     result: str
     error: float
     tolerance: float
-    at: tuple[int, ...] = ()
+    index: tuple[int, ...] = ()
     why: str = ""
 
     @property
@@ -95,14 +100,14 @@ def _error(
     is_equal = result == reference if is_exact else values == expected
     is_same = is_equal | (np.isnan(values) & np.isnan(expected))
     with np.errstate(invalid="ignore"):
-        off = np.where(is_same, 0.0, np.abs(values - expected))
-    off = np.where(np.isnan(off), inf, off)
+        differences = np.where(is_same, 0.0, np.abs(values - expected))
+    differences = np.where(np.isnan(differences), inf, differences)
     if is_exact:
-        off = np.where(is_same, 0.0, np.maximum(off, 1.0))
-    finite = np.abs(expected[np.isfinite(expected)])
-    scale = float(finite.max()) if finite.size else 0.0
-    at = tuple(int(i) for i in np.unravel_index(int(off.argmax()), off.shape))
-    largest = float(off.max())
-    error = largest / scale if scale else largest
-    why = f"{result[at]!s} where the reference is {reference[at]!s}" if error == inf else ""
-    return ResultError(name, error, legal, at, why)
+        differences = np.where(is_same, 0.0, np.maximum(differences, 1.0))
+    finite_values = np.abs(expected[np.isfinite(expected)])
+    scale = float(finite_values.max()) if finite_values.size else 0.0
+    index = tuple(int(i) for i in np.unravel_index(int(differences.argmax()), differences.shape))
+    largest_difference = float(differences.max())
+    error = largest_difference / scale if scale else largest_difference
+    why = f"{result[index]!s} where the reference is {reference[index]!s}" if error == inf else ""
+    return ResultError(name, error, legal, index, why)

@@ -1,9 +1,9 @@
 """Rules of automatic loading: when the platform is registered, and when it is the default.
 
-JAX calls every plugin that is installed. This one stays away where `TRNSIM_AUTOLOAD=0`, where JAX
-has an accelerator of its own in the machine, and where AWS's plugin is installed, which always
-wins. A program that asks for it by name gets it all the same, but never beside AWS's: it sets
-JAX_PLATFORMS=neuron, or imports `jax_neuronx` or `libneuronxla`.
+JAX calls every plugin that is installed. This plugin stays away with `TRNSIM_AUTOLOAD=0`, if JAX
+has an accelerator of its own in the machine, and if AWS's plugin is installed. A program that asks
+for the platform by name gets it in the first two cases: it sets JAX_PLATFORMS=neuron, or imports
+`jax_neuronx` or `libneuronxla`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BY_NAME: Final = frozenset({"jax_neuronx", "libneuronxla"})
 _GROUP: Final = "jax_plugins"
 _OURS: Final = "trnsim.jax"
 
-_announced: Final[list[str]] = []
+_announcements: Final[list[str]] = []
 
 
 def is_requested() -> bool:
@@ -59,10 +59,15 @@ def announce() -> None:
 
     A program for which TRNSIM_INSTANCE names an instance, as under `trnsim launch`, has asked.
     """
-    if _announced or os.environ.get(_INSTANCE) or private.requested_platforms() or is_requested():
+    if (
+        _announcements
+        or os.environ.get(_INSTANCE)
+        or private.requested_platforms()
+        or is_requested()
+    ):
         return
-    _announced.append(
+    _announcements.append(
         "trnsim: the default device of this program is the emulated 'neuron', as JAX has no other "
         f"accelerator ({_VARIABLE}=0 leaves it out)"
     )
-    print(_announced[0], file=sys.stderr)  # noqa: T201  a warning would point at JAX's own line
+    print(_announcements[0], file=sys.stderr)  # noqa: T201  a warning would point at JAX's own line

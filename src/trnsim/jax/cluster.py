@@ -37,7 +37,7 @@ class NeuronCluster(_base):  # type: ignore[misc]
 
     @classmethod
     def is_env_present(cls) -> bool:
-        """True if the variables give the number of processes, this one's number, and an address."""
+        """True if the variables give the number of processes, a number of this one, an address."""
         return all(os.environ.get(name) for name in (_DEVICE_COUNTS, _PROCESS_INDEX, _ROOT_ADDRESS))
 
     @classmethod

@@ -25,7 +25,7 @@ class NotShared(NotModelled, BufferError):
     """The error of a DLPack request that is refused; the protocol says that it is a BufferError."""
 
 
-def capsule_of_copy(array: Any, dl_device: tuple[int, int] | None, copy: bool | None) -> Any:
+def capsule_of_copy(array: Any, dl_device: Any, copy: bool | None) -> Any:
     """A capsule of DLPack with a copy of a neuron array in the host's memory.
 
     Raises:
@@ -37,10 +37,10 @@ def capsule_of_copy(array: Any, dl_device: tuple[int, int] | None, copy: bool | 
             "dlpack of a neuron array with copy=False: memory of the device is not shared",
             fix="leave copy out, which gives a copy in the host's memory; or np.asarray(x)",
         )
-    if dl_device is not None and tuple(map(int, dl_device)) != _CPU:
+    is_cpu = isinstance(dl_device, tuple | list) and tuple(dl_device) == _CPU
+    if dl_device is not None and not is_cpu:
         raise NotShared(
-            f"dlpack of a neuron array for dl_device={tuple(map(int, dl_device))}; legal: {_CPU}, "
-            "the CPU",
+            f"dlpack of a neuron array for dl_device={dl_device!r}; legal: {_CPU}, the CPU",
             fix="leave dl_device out, and move what you get",
         )
     return private.capsule_of(host().put(as_numpy(array), 0))

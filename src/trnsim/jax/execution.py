@@ -58,9 +58,9 @@ class DeviceProgram:
         options: the compile options as JAX sent them.
         replicas: number of copies that run, each with data of its own.
         partitions: number of devices over which each copy is split.
-        numbers: the numbers of its devices among those of all processes, replica by replica.
+        numbers: the numbers of its devices among the devices of all processes, by replica.
         positions: the indices in `numbers` of this process's devices.
-        cores: the indices of those devices among the devices of this process.
+        cores: the indices of these devices among the devices of this process.
         is_portable: True if the caller names the device at each call.
         donors: the indices of the arguments whose memory it may take.
         arguments: the types of each device's arguments.
@@ -81,8 +81,10 @@ class DeviceProgram:
         self.replicas, self.partitions = assignment.shape
         self.numbers = [int(number) for number in assignment.ravel()]
         local_numbers = range(host().first, host().first + len(host().local))
-        self.positions = [at for at, number in enumerate(self.numbers) if number in local_numbers]
-        self.cores = [self.numbers[at] - host().first for at in self.positions]
+        self.positions = [
+            position for position, number in enumerate(self.numbers) if number in local_numbers
+        ]
+        self.cores = [self.numbers[position] - host().first for position in self.positions]
         self._kernels = HostKernels(code)
         self._loaded = {tuple(self.cores): self._load(module, assignment)}
         split = self._split_module if self.partitions > 1 else None
@@ -173,9 +175,10 @@ class DeviceProgram:
 
     @property
     def hlo(self) -> bytes:
-        """The module of HLO that XLA's client runs; on one device kernels are AWS's custom calls.
+        """The module of HLO that XLA's client runs.
 
-        With kernels that is the module before it was optimized.
+        A module of one device with kernels is the module before optimization, whose kernels are
+        AWS's custom calls.
         """
         if self._kernels.has_kernels and len(self.numbers) == 1:
             return private.hlo_of(self._module())
@@ -185,8 +188,8 @@ class DeviceProgram:
     def run(self, cores: Sequence[int], arguments: list[list[HostArray]]) -> list[list[HostArray]]:
         """The results on each device, of the arguments on each device.
 
-        In `fast` it returns as soon as the computation is under way; its errors arrive at the
-        results. A program with kernels is waited for, and raises theirs.
+        In `fast` it returns while the computation goes on, and the results raise its errors. For a
+        program with kernels it waits, and raises their errors.
         """
         for arrays in arguments:
             self._check_donated(arrays)
@@ -212,7 +215,9 @@ class DeviceProgram:
             BadInput: a donated array is passed twice.
         """
         for number in self.donors:
-            positions = [at for at, array in enumerate(arrays) if array is arrays[number]]
+            positions = [
+                position for position, array in enumerate(arrays) if array is arrays[number]
+            ]
             if len(positions) > 1:
                 positions_text = " and ".join(map(str, positions))
                 raise BadInput(
@@ -233,15 +238,15 @@ class DeviceProgram:
         if len(self.numbers) == 1:
             operands = arguments[0]
         else:
-            operands = [host().joined(row, self.numbers) for row in zip(*arguments, strict=True)]
-        computed = self._kernels.run(lambda: _execute(loaded, operands))
-        return [list(results) for results in zip(*computed, strict=True)] or [[] for _ in cores]
+            operands = [host().join(row, self.numbers) for row in zip(*arguments, strict=True)]
+        result_rows = self._kernels.run(lambda: _execute(loaded, operands))
+        return [list(results) for results in zip(*result_rows, strict=True)] or [[] for _ in cores]
 
     def plain_run(self, core: int) -> PlainRun | None:
-        """The fastest way to run it on a core in `fast`, with equal values; None if there is none.
+        """The shortest run on a core in `fast`, with the same values; None if it is not possible.
 
-        There is none on several devices, with kernels or callbacks, with tokens, and without
-        arguments or results.
+        A program on several devices, with kernels, callbacks or tokens, or without arguments or
+        results has no such run.
         """
         dtypes = [type_.dtype for type_ in self.results]
         has_arrays = bool(self.arguments and dtypes) and None not in dtypes
@@ -262,8 +267,8 @@ class DeviceProgram:
         None where XLA computes them.
         """
         if mode.kind == "fast":
-            is_rounded = mode.is_stochastic and self._has_narrow_floats
-            return [self._rounded_results(inputs, cores)] if is_rounded else None
+            rounds_at_random = mode.is_stochastic and self._has_narrow_floats
+            return [self._rounded_results(inputs, cores)] if rounds_at_random else None
         if mode.kind == "shapes":
             return [[np.zeros(type_.shape, type_.dtype) for type_ in self.results] for _ in inputs]
         values = self.lowered.values([[as_numpy(array) for array in arrays] for arrays in inputs])
@@ -279,7 +284,7 @@ class DeviceProgram:
         """Results of the program as it computes them with stochastic rounding.
 
         Raises:
-            NotModelled: for a program of several devices, or one without a graph.
+            NotModelled: for a program of several devices, or without a graph.
         """
         if len(self.numbers) > 1:
             raise rounding.refusal(self.name, "it runs on several devices")

@@ -22,21 +22,21 @@ TARGETS: Final = ("xla_ffi_python_cpu_callback", "xla_ffi_partitioned_python_cpu
 class Functions:
     """The functions of this process by number, in place of the list that JAX keeps for a program.
 
-    Numbers begin at a random one, which no other process has, since a program may be stored. A
+    The first number is random, so that no other process has it, since a program may be stored. A
     function lives as long as the programs that call it.
     """
 
     def __init__(self) -> None:
-        self._next = uuid4().int >> 66
+        self._next_number = uuid4().int >> 66
         self._functions: WeakValueDictionary[int, Callable[..., Any]] = WeakValueDictionary()
 
     def __len__(self) -> int:
-        return self._next
+        return self._next_number
 
     def append(self, function: Callable[..., Any]) -> None:
         """Add a function under the next number."""
-        self._functions[self._next] = function
-        self._next += 1
+        self._functions[self._next_number] = function
+        self._next_number += 1
 
     def of(self, number: int) -> Callable[..., Any]:
         """The function of that number.

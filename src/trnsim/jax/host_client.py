@@ -42,7 +42,7 @@ class HostClient:
 
     @cached_property
     def first(self) -> int:
-        """The number of this process's first device."""
+        """The number of this process's first device among the devices of all processes."""
         return self.devices.index(self.local[0])
 
     @cached_property
@@ -64,10 +64,10 @@ class HostClient:
         """A copy of an array on the device that represents `core`."""
         return self.put(as_numpy(array), core)
 
-    def joined(self, arrays: Sequence[HostArray], numbers: Sequence[int]) -> HostArray:
+    def join(self, arrays: Sequence[HostArray], numbers: Sequence[int]) -> HostArray:
         """The arrays of this process's devices as one argument of a program.
 
-        `numbers` are the devices that it runs on, devices of other processes included.
+        `numbers` are the numbers of all devices of the program, also in other processes.
         """
         if len(numbers) == 1:
             return arrays[0]
@@ -85,7 +85,7 @@ def as_numpy(array: HostArray) -> npt.NDArray[Any]:
 
 
 def error_of(arrays: Sequence[HostArray]) -> BaseException | None:
-    """The exception that the computation of `arrays` raised, or None; it waits for the end."""
+    """The exception of the computation of `arrays`, or None, after waiting for its end."""
     for array in arrays:
         try:
             if not array.is_deleted():

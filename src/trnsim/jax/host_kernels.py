@@ -35,7 +35,7 @@ class HostKernels:
     """The kernels of a program.
 
     Attributes:
-        has_kernels: whether the program may have kernels or callbacks.
+        has_kernels: True if the program may have kernels or callbacks.
     """
 
     def __init__(self, code: bytes) -> None:
@@ -46,7 +46,7 @@ class HostKernels:
         self._context = Context()
 
     def callbacks(self, module: Any) -> list[Callable[..., Arrays]]:
-        """The functions that a module calls, in order, after its kernels are replaced by calls.
+        """The functions that a module calls, in order; calls of them replace its kernels.
 
         Raises:
             NotModelled: for a kernel or a function of another process, with the program's line.
@@ -58,7 +58,7 @@ class HostKernels:
         return callables
 
     def run(self, compute: Callable[[], list[list[HostArray]]]) -> list[list[HostArray]]:
-        """The results of `compute`; of a program with kernels, after waiting for all results.
+        """The results of `compute`; a program with kernels waits for all of them.
 
         Raises:
             BaseException: the error of a kernel.
@@ -113,7 +113,7 @@ class HostKernels:
 
 
 def _calls_in(block: Any) -> Iterator[Any]:
-    """The calls of kernels and of functions in a block and those within it."""
+    """The calls of kernels and of functions in a block and its inner blocks."""
     for view in block.operations:
         op = view.operation
         is_call = op.name == "stablehlo.custom_call"

@@ -1,7 +1,7 @@
 """Calls of NKI kernels in programs of JAX: AWS's custom call, and the kernel for which it stands.
 
-AWS's call names the file of a compiled kernel. Here a kernel is a function of Python, so the call
-names a number by which the process that made the program knows it.
+AWS's call names the file of a compiled kernel. Here a kernel is a function of Python, and the call
+names its number in the process that made the program.
 
 Source: nki/guides/framework_custom_op.rst, JAX.
 """

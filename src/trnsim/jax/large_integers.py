@@ -28,18 +28,18 @@ _PRODUCTS: Final = (DotGeneral, Convolution)
 _IN_FLOAT32: Final = (Reduce, ReduceWindow, Scan, TopK, *_PRODUCTS)
 """Operations that compute integers in float32."""
 _LEAST_ROUNDED: Final = 2**24
-"""The smallest magnitude at which float32 lacks an integer, or a neighbour of one."""
+"""The magnitude from which on float32 lacks integers."""
 _UNKNOWN_KINDS: Final = (Kind.COLLECTIVE, Kind.CALL)
 """Operations whose results do not follow from the graph of one device."""
 
 
 class LargeIntegers:
-    """Finds the integers of a graph that its program would round."""
+    """The check of a graph for integers that the chip's program would round."""
 
     def __init__(self, graph: Graph) -> None:
         self._checked_nodes = _nodes_that_round(graph)
-        ends = [value for node in self._checked_nodes for value in node.results]
-        self._part = Graph(graph.inputs, list(graph.nodes), ends)
+        end_values = [value for node in self._checked_nodes for value in node.results]
+        self._part = Graph(graph.inputs, list(graph.nodes), end_values)
         self._part.prune()
         if any(node.kind in _UNKNOWN_KINDS for node in self._part.nodes):
             self._checked_nodes = []
@@ -54,7 +54,7 @@ class LargeIntegers:
             operands = [arrays[o.number] if isinstance(o, Value) else o for o in node.operands]
             peak = _Peak()
             is_checked = id(node) in checked_ids
-            with np.errstate(all="ignore"), rounding_with(peak.rounded):
+            with np.errstate(all="ignore"), rounding_with(peak.note_and_round):
                 results = reference_of(node, operands)
                 if is_checked and node.kind is not Kind.CONTROL:
                     peak.note_node(node, operands)
@@ -79,7 +79,7 @@ class _Peak:
         if numbers.size:
             self.magnitude = max(self.magnitude, -float(numbers.min()), float(numbers.max()))
 
-    def rounded(self, numbers: Array, dtype: str) -> Array:
+    def note_and_round(self, numbers: Array, dtype: str) -> Array:
         """Numbers as a tensor stores them; integers are counted."""
         if dtype in INTEGERS:
             self.note(numbers)
@@ -100,11 +100,11 @@ class _Peak:
 
 
 def _nodes_that_round(graph: Graph) -> list[Node]:
-    """The operations of a graph that compute integers in float32; loops and branches with some."""
-    outer = (
+    """The operations of a graph that compute integers in float32, and control flow with such."""
+    outer_nodes = (
         node
         for node in graph.nodes
-        if _rounds(node) or any(map(_any_rounds, inner_graphs(node.operation)))
+        if _rounds_integers(node) or any(map(_has_rounded_integers, inner_graphs(node.operation)))
     )
     producers = {value.number: node for node in graph.nodes for value in node.results}
     products = (
@@ -114,16 +114,16 @@ def _nodes_that_round(graph: Graph) -> list[Node]:
         for value in node.values
         if value.number in producers
     )
-    return [*outer, *(node for node in products if _is_product_of_integers(node, producers))]
+    return [*outer_nodes, *(node for node in products if _is_product_of_integers(node, producers))]
 
 
-def _rounds(node: Node) -> bool:
+def _rounds_integers(node: Node) -> bool:
     """True for an operation on integers that computes them in float32."""
     return isinstance(node.operation, _IN_FLOAT32) and any(v.dtype in INTEGERS for v in node.values)
 
 
-def _any_rounds(graph: Graph) -> bool:
-    """True if a graph, or one that it may run, has such an operation."""
+def _has_rounded_integers(graph: Graph) -> bool:
+    """True if a graph, or a graph within it, computes integers in float32."""
     return bool(_nodes_that_round(graph))
 
 

@@ -1,8 +1,8 @@
 """`@nki.jit` kernels on JAX's arrays: one primitive, `nki_call`, eager and in every transformation.
 
-A kernel is compiled for the shapes of its arguments when a program is traced: what the chip refuses
-is refused there, at the kernel's line. In a program the kernel is AWS's custom call
-(`trnsim.jax.kernel_calls`). A call with arrays of the CPU runs as one with numpy arrays.
+A kernel is compiled for the shapes of its arguments when a program is traced, and refused then at
+the kernel's line, if the chip refuses it. In a program the kernel is AWS's custom call
+(`trnsim.jax.kernel_calls`). A call with arrays of the CPU runs as a call with numpy arrays.
 
 Source: nki/guides/framework_custom_op.rst, JAX; nki.jit.
 """
@@ -45,7 +45,7 @@ def register() -> None:
 
 
 def launch(kernel: Kernel, args: Any, kwargs: Any) -> Any:
-    """`kernel(*args, **kwargs)`; NotImplemented where no argument is traced or on the device."""
+    """`kernel(*args, **kwargs)`; NotImplemented unless an argument is traced or on the device."""
     if has_current_core():
         return NotImplemented
     try:
@@ -59,10 +59,10 @@ def launch(kernel: Kernel, args: Any, kwargs: Any) -> Any:
     if is_traced:
         check_degree(kernel)
     arrays = [leaf for leaf in leaves if _is_array(leaf)]
-    leaf_specs = [_without_values(kernel, leaf) for leaf in leaves]
+    leaf_specs = [_abstract_leaf(kernel, leaf) for leaf in leaves]
     call = KernelCall.of(kernel, leaf_specs, tree)
     outline = _outline(call)
-    compute = _binding if is_traced else _program
+    compute = _bind_function if is_traced else _program
     return with_results(outline.results, iter(compute(call)(*arrays)))
 
 
@@ -78,7 +78,7 @@ def _is_array(leaf: Any) -> bool:
     return isinstance(leaf, jax.Array) or type(leaf) is np.ndarray or is_wrapped
 
 
-def _without_values(kernel: Kernel, leaf: Any) -> Any:
+def _abstract_leaf(kernel: Kernel, leaf: Any) -> Any:
     """An argument without values: an array as its `ArraySpec`.
 
     Raises:
@@ -114,9 +114,9 @@ def _outline(call: KernelCall) -> Outline:
     """The outline of a call: the tensors that it writes and returns.
 
     Raises:
-        EmulatorError: what the chip would refuse, at the kernel's own line.
+        EmulatorError: for a kernel that the chip refuses, at the kernel's own line.
         NotModelled: for results that JAX cannot hold.
-        BadInput: for a kernel without results, or one that writes to what it does not return.
+        BadInput: for a kernel without results, or with a written argument that it does not return.
     """
     outline = call.outline(target().name)
     if outline.unreturned:
@@ -150,11 +150,11 @@ def _is_dtype_of_jax(dtype: np.dtype[Any]) -> bool:
         return False
 
 
-def _binding(call: KernelCall) -> Callable[..., Sequence[Any]]:
+def _bind_function(call: KernelCall) -> Callable[..., Sequence[Any]]:
     """The call as an operation of a traced program."""
 
     def bind(*arrays: Any) -> Sequence[Any]:
-        results: Sequence[Any] = nki_call_p.bind(*private.with_same_axes(arrays), call=call)
+        results: Sequence[Any] = nki_call_p.bind(*private.insert_same_axes(arrays), call=call)
         return results
 
     return bind
@@ -163,7 +163,7 @@ def _binding(call: KernelCall) -> Callable[..., Sequence[Any]]:
 @lru_cache(_MOST_CACHED_PROGRAMS)
 def _program(call: KernelCall) -> Callable[..., Sequence[Any]]:
     """The call as a program of its own, under the kernel's name."""
-    bind = _binding(call)
+    bind = _bind_function(call)
     bind.__name__ = call.operation
     return jax.jit(bind)
 

@@ -46,7 +46,7 @@ from trnsim.lower import GraphExchange, evaluate, exchange, memory_plan
 from trnsim.lower.control import nodes_within
 
 _SEPARATE_KINDS: Final = (Kind.CONTROL, Kind.CALL)
-"""Nodes that are programs of their own: values decide what runs, or the user wrote the kernel."""
+"""Kinds of nodes that are programs of their own: control flow, and calls of the user's kernels."""
 _BRANCH_OPERATIONS: Final = frozenset({"stablehlo.case", "stablehlo.if"})
 _PROGRAM_REFUSALS: Final = (OutOfMemory, IllegalInstruction, InternalError, NotModelled)
 """Errors of a graph that the chip's program cannot compute, so that the host does."""
@@ -238,10 +238,10 @@ class LoweredProgram:
         return ""
 
     def values(self, arguments: Sequence[Arrays]) -> list[Arrays] | None:
-        """The results of the chip's programs on each device's arrays; None where the host computes.
+        """The results of the chip's programs on each device's arrays; None if the host computes.
 
         Programs that the host computes are counted. A program with loops, branches or the user's
-        kernels runs kernel by kernel, as its time is estimated.
+        kernels runs kernel by kernel, in the same way as its time is estimated.
 
         Raises:
             NotModelled: for an operation that only the host computes, under the policy `chip`.
@@ -308,13 +308,13 @@ def arguments_of(module: ImportedModule, arguments: Arrays) -> Arrays:
 
 
 def _group_of(position: int, groups: Groups) -> tuple[int, ...]:
-    """The group of a device of the program: that in which its index is lowest; () for none."""
+    """The group in which a device of the program has its lowest index; () without a group."""
     candidates = [group for group in groups if position in group]
     return min(candidates, key=lambda group: group.index(position), default=())
 
 
 def _exchanges(graph: Graph) -> Iterator[GraphExchange]:
-    """The exchanges of a graph: of a loop for each trip, and of the heaviest branch."""
+    """The exchanges of a graph: of each trip of a loop (1 if unknown), of the heaviest branch."""
     for node in graph.nodes:
         operation = node.operation
         if isinstance(operation, While) and operation.body is not None:

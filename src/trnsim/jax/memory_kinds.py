@@ -1,7 +1,7 @@
 """Kinds of memory in a program: which of its arrays lie in HBM, and which in the host's memory.
 
-JAX writes the kinds of arguments and results beside them, and a call where an array changes from
-one to the other. Values do not depend on them, so the host's client computes a program without.
+JAX writes the kinds of arguments and results as attributes, and a custom call where an array moves
+between memories. Values do not depend on kinds, so the host's client computes programs without.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _KIND: Final = "mhlo.memory_kind"
 
 
 def kinds_of(module: Any, arguments: int, results: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The kinds of a module's arguments and results; HBM where none is written.
+    """The kinds of a module's arguments and results; HBM by default.
 
     Raises:
         BadInput: for an unknown kind.
@@ -65,13 +65,13 @@ def forget_kinds(module: Any) -> None:
     if main is not None:
         for name in ("arg_attrs", "res_attrs"):
             if name in main.attributes:
-                main.attributes[name] = _without_kinds(main, main.attributes[name])
+                main.attributes[name] = _remove_kinds(main, main.attributes[name])
     for op in [*_placements(module.body)]:
         op.result.replace_all_uses_with(op.operands[0])
         op.erase()
 
 
-def _without_kinds(main: Any, attributes: Sequence[Any]) -> Any:
+def _remove_kinds(main: Any, attributes: Sequence[Any]) -> Any:
     """The attributes of arguments or results without their kinds."""
     from jaxlib.mlir import ir  # noqa: PLC0415  slow to import, and only compiling needs it
 
@@ -81,7 +81,7 @@ def _without_kinds(main: Any, attributes: Sequence[Any]) -> Any:
 
 
 def _placements(block: Any) -> Iterator[Any]:
-    """The calls that name a memory, in a block and those within it."""
+    """The calls that name a memory, in a block and its inner blocks."""
     for view in block.operations:
         op = view.operation
         if (

@@ -28,14 +28,14 @@ def nki_call(
     The function is called with its inputs, followed by an output tensor for each result.
 
     Args:
-        func: the function, or a `functools.partial` of one; not decorated.
+        func: the function, or a `functools.partial` of it, without a decorator.
         *args: its inputs.
         out_shape: a `jax.ShapeDtypeStruct` for each result, alone or nested, as they are returned.
         grid: the launch grid.
         **kwargs: its keyword arguments.
 
     Raises:
-        BadInput: for a function of `nki.jit`, or an `out_shape` without a shape.
+        BadInput: for a function of `nki.jit`, no function, or an `out_shape` without a shape.
     """
     if isinstance(func, Kernel):
         raise BadInput(
@@ -43,6 +43,8 @@ def nki_call(
             fix=f"{func.title}(...), or leave the decorator out",
             source="announce-no-support-jax-neuronx-nki-call.rst",
         )
+    if not callable(func):
+        raise BadInput(f"nki_call({func!r:.60}); legal: a function", fix="nki_call(kernel, ...)")
     specs, tree = jax.tree_util.tree_flatten(out_shape)
     if not specs or not all(hasattr(spec, "shape") and hasattr(spec, "dtype") for spec in specs):
         raise BadInput(

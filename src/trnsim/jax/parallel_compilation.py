@@ -40,7 +40,7 @@ class Outcome:
     Attributes:
         is_compiled: True if its program is in the cache now.
         retries: number of attempts after the first.
-        reason: why it failed; "" if it did not.
+        reason: the reason of a failure; "" for a compiled graph.
         compile_s: seconds of wall time; 0 if the program was in the cache already.
         figures: the report on it, as `trnsim compile --json` has it; empty if it failed.
     """
@@ -91,18 +91,18 @@ def compile_entry_of(folder: str, retries: int, *, retries_failed: bool) -> Outc
         except (EmulatorError, OSError, MemoryError) as error:
             reason = failure_text(error) if isinstance(error, EmulatorError) else _reason(error)
             if isinstance(error, CachedFailure):  # a remembered one is not tried again
-                spent_s = time.perf_counter() - start_s
-                return Outcome(entry.graph_file, False, 0, reason, spent_s, {})
+                elapsed_s = time.perf_counter() - start_s
+                return Outcome(entry.graph_file, False, 0, reason, elapsed_s, {})
             continue
-        spent_s = 0.0 if compiled_entry.is_hit else time.perf_counter() - start_s
+        elapsed_s = 0.0 if compiled_entry.is_hit else time.perf_counter() - start_s
         figures = parse_program(compiled_entry.content, str(entry.program_file)).report
-        return Outcome(entry.graph_file, True, attempt, "", spent_s, figures)
-    spent_s = time.perf_counter() - start_s
-    return Outcome(entry.graph_file, False, retries, reason, spent_s, {})
+        return Outcome(entry.graph_file, True, attempt, "", elapsed_s, figures)
+    elapsed_s = time.perf_counter() - start_s
+    return Outcome(entry.graph_file, False, retries, reason, elapsed_s, {})
 
 
 def _reason(error: OSError | MemoryError) -> str:
-    """Why the machine could not compile; Python gives no text for a lack of memory."""
+    """The reason of an error of the machine; Python gives no text for a lack of memory."""
     return str(error) or "this machine's memory is too small"
 
 
@@ -174,22 +174,24 @@ def _tell_counts(graph_entries: Sequence[CacheEntry], log: Log) -> None:
 
 
 def _compile_all(folders: Sequence[str], processes: int, call: dict[str, Any]) -> list[Outcome]:
-    """The outcomes of entries, compiled in as many processes as are worth it."""
-    waiting = [
+    """The outcomes of entries, compiled in up to `processes` processes."""
+    pending_folders = [
         folder for folder in folders if CacheEntry(Path(folder)).state is not EntryState.DONE
     ]
-    if min(processes, len(waiting)) <= 1:
+    if min(processes, len(pending_folders)) <= 1:
         return [compile_entry_of(folder, **call) for folder in folders]
-    by_folder = _in_pool(waiting, min(processes, len(waiting)), call)
-    for folder in [folder for folder in waiting if folder not in by_folder]:
-        # A process died. Each graph that is left runs in one of its own, so that it is known which.
-        alone = _in_pool([folder], 1, call)
-        by_folder[folder] = alone.get(folder) or _death_outcome(folder)
+    by_folder = _compile_in_pool(pending_folders, min(processes, len(pending_folders)), call)
+    for folder in [folder for folder in pending_folders if folder not in by_folder]:
+        # A process died. Each remaining graph has a process of its own, which shows whose it was.
+        single_outcome = _compile_in_pool([folder], 1, call)
+        by_folder[folder] = single_outcome.get(folder) or _death_outcome(folder)
     return [by_folder.get(folder) or compile_entry_of(folder, **call) for folder in folders]
 
 
-def _in_pool(folders: Sequence[str], processes: int, call: dict[str, Any]) -> dict[str, Outcome]:
-    """The outcomes by folder, without the folders that were not finished when a process died."""
+def _compile_in_pool(
+    folders: Sequence[str], processes: int, call: dict[str, Any]
+) -> dict[str, Outcome]:
+    """The outcomes by folder; without folders that were unfinished when a process died."""
     by_folder: dict[str, Outcome] = {}
     pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
     futures: dict[Future[Outcome], str] = {}
@@ -209,9 +211,9 @@ def _in_pool(folders: Sequence[str], processes: int, call: dict[str, Any]) -> di
 
 
 def _death_outcome(folder: str) -> Outcome:
-    """The outcome of a graph whose process died, as one does that the system ends for its memory.
+    """The outcome of a graph whose process died, for example for lack of memory.
 
-    It is not remembered: the graph may compile elsewhere.
+    The cache does not keep it: the graph may compile on another machine.
     """
     return Outcome(CacheEntry(Path(folder)).graph_file, False, 0, _DEATH_REASON, 0.0, {})
 
@@ -231,6 +233,6 @@ def report(outcomes: Sequence[Outcome], *, with_times: bool) -> dict[str, Any]:
     return {"compilation_summary": counts, "compilation_report": rows}
 
 
-def dumps_results() -> bool:
+def reports_times() -> bool:
     """True if the report has the time of each compilation."""
     return os.environ.get(DUMP_VARIABLE, "") == "1"

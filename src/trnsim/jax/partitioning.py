@@ -34,10 +34,10 @@ Override = tuple[str, str]
 def device_program(compile_with: Callable[[Sequence[Override]], Any]) -> bytes:
     """The program that each device runs, as a module of StableHLO in bytes.
 
-    `compile_with` compiles the whole program with these options beside its own.
+    `compile_with` compiles the whole program with further options.
 
     Raises:
-        NotModelled: XLA does not partition the program, or its record cannot be had.
+        NotModelled: XLA does not partition the program, or its dump cannot be read.
     """
     try:
         with TemporaryDirectory(prefix="trnsim-") as folder:

@@ -51,7 +51,7 @@ def register() -> None:
 
 
 def _shut_down() -> None:
-    """Free what C++ holds while Python can still run; nothing may call it afterwards."""
+    """Free the objects that C++ holds, and disable the table, while Python can still run."""
     if private.client() is not None:
         clear_backends()  # type: ignore[no-untyped-call]
     events.drain()

@@ -74,7 +74,7 @@ def accelerator() -> str:
 
 
 def joined_processes() -> tuple[int, int]:
-    """The number of this process, and how many `jax.distributed.initialize` has joined."""
+    """(Number of this process, number of processes), as `jax.distributed.initialize` set them."""
     state = distributed.global_state
     return (0, 1) if state.client is None else (state.process_id, state.num_processes)
 
@@ -117,7 +117,7 @@ _PEERS_TIMEOUT_S: Final = 300
 
 
 def cpu_client(count: int, meeting: Meeting | None = None) -> Any:
-    """XLA's CPU client with `count` devices, beside the devices of the processes that it meets."""
+    """XLA's CPU client: `count` devices of this process, and the devices of other processes."""
     if meeting is None:
         return xla_client.make_cpu_client(num_devices=count)
     return xla_client.make_cpu_client(
@@ -162,12 +162,12 @@ def _aval(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
 
 
 @cache
-def _replicated(devices: tuple[Any, ...]) -> Any:
+def _replicated_sharding(devices: tuple[Any, ...]) -> Any:
     return GSPMDSharding(devices, xla_client.HloSharding.replicate())
 
 
 def no_results_sharding() -> Any:
-    """The sharding of an empty row of results, which XLA wants to have one."""
+    """The sharding that XLA demands for an empty row of results."""
     return xla_client.HloSharding.replicate().to_proto()
 
 
@@ -175,7 +175,7 @@ def join_arrays(arrays: Sequence[Any], devices: Sequence[Any]) -> Any:
     """Arrays of one shape, one on each device, as one array."""
     first = arrays[0]
     aval = _aval(first.shape, first.dtype)
-    sharding = _replicated(tuple(devices))
+    sharding = _replicated_sharding(tuple(devices))
     return xla_client.ArrayImpl(aval, sharding, list(arrays), committed=True, _skip_checks=True)
 
 
@@ -292,7 +292,7 @@ class _ProcessFunctions:
         self._keepalives.append(function)
 
 
-def with_same_axes(arrays: Sequence[Any]) -> list[Any]:
+def insert_same_axes(arrays: Sequence[Any]) -> list[Any]:
     """Arrays that vary over the same axes of the mesh, as the operands of one operation must."""
     core: Any = jax_core
     is_old = not hasattr(core, "auto_insert_reshard")  # of JAX 0.8
@@ -312,9 +312,9 @@ def platforms_of(context: Any) -> tuple[str, ...]:
 
 
 def lines() -> list[tuple[str, int]]:
-    """Files and lines, innermost first, that made the operation which JAX transforms; may be empty.
+    """(File, line) of the stack at which the present operation was traced, innermost first.
 
-    It may have been made long ago, when a program was traced.
+    The list is empty if JAX has no stack.
     """
     traceback = source_info_util.current().traceback
     return [(frame.file_name, frame.line_num) for frame in traceback.frames] if traceback else []
@@ -347,7 +347,7 @@ def stablehlo_of(hlo: bytes) -> bytes:
 
 
 def hlo_of(module: Any) -> bytes:
-    """A module of StableHLO as one of HLO, serialized, with nothing optimized."""
+    """A module of StableHLO as a serialized module of HLO, without optimization."""
     text = module.operation.get_asm(enable_debug_info=True)
     computation = _xla.mlir.mlir_module_to_xla_computation(text, False, False)
     serialized: bytes = computation.as_serialized_hlo_module_proto()
@@ -355,9 +355,9 @@ def hlo_of(module: Any) -> bytes:
 
 
 def program_shape(hlo: Any) -> list[list[tuple[tuple[int, ...], np.dtype[Any] | None]]]:
-    """Shapes and dtypes of a compiled module's parameters and results, on each device.
+    """[(shape, dtype) of each parameter, (shape, dtype) of each result] on each device.
 
-    A token, which orders effects and has no elements, has no dtype.
+    The dtype of a token, which orders effects and has no elements, is None.
     """
     computation = xla_client.XlaComputation(hlo.as_serialized_hlo_module_proto())
     shape = computation.program_shape()
@@ -418,18 +418,18 @@ def capsule_of(array: Any) -> Any:
     return _xla.buffer_to_dlpack_managed_tensor(array, stream=None)
 
 
-def install_dlpack(exported: Callable[..., Any], device: Callable[[], tuple[int, int]]) -> None:
-    """Let other frameworks take neuron arrays: a capsule by `exported`, whose place is `device`."""
+def install_dlpack(make_capsule: Callable[..., Any], device: Callable[[], tuple[int, int]]) -> None:
+    """Let other frameworks take neuron arrays, by capsules of `make_capsule` on `device`."""
     array_class: Any = xla_client.ArrayImpl
     jax_dlpack, jax_dlpack_device = array_class.__dlpack__, array_class.__dlpack_device__
 
     @wraps(jax_dlpack)
     def __dlpack__(  # noqa: N807  the protocol's name
-        self: Any, *, dl_device: Any = None, copy: bool | None = None, **others: Any
+        self: Any, *, dl_device: Any = None, copy: bool | None = None, **options: Any
     ) -> Any:
         if _is_on_one_device(self):
-            return exported(self, dl_device, copy)
-        return jax_dlpack(self, dl_device=dl_device, copy=copy, **others)
+            return make_capsule(self, dl_device, copy)
+        return jax_dlpack(self, dl_device=dl_device, copy=copy, **options)
 
     @wraps(jax_dlpack_device)
     def __dlpack_device__(self: Any) -> Any:  # noqa: N807
@@ -445,10 +445,10 @@ def _is_on_one_device(array: Any) -> bool:
 
 
 def lower_decompositions() -> None:
-    """Let the platform have JAX's decompositions of matrices that only a CPU has a rule for.
+    """Register JAX's decompositions of matrices, which have rules for CPUs alone.
 
     LAPACK computes them on the host (eigenvalues, Schur's and Hessenberg's forms). The rule of the
-    triangles L and U is JAX's own, which does not expect arrays that vary over a mesh.
+    LU decomposition is JAX's own, for arrays that do not vary over a mesh.
     """
     rules: dict[Any, Any] = mlir._lowerings  # noqa: SLF001
     on_cpu = mlir._platform_specific_lowerings["cpu"]  # noqa: SLF001
@@ -474,10 +474,10 @@ def lower_placements() -> None:
 
 
 def _rule_of_plain_arrays(rule: Any) -> Any:
-    """A lowering rule that ignores over which axes of a mesh its arrays vary."""
+    """A lowering rule that ignores the axes of a mesh over which its arrays vary."""
 
     def lower(ctx: Any, *arguments: Any, **parameters: Any) -> Any:
-        plain = [_aval(aval.shape, aval.dtype) for aval in ctx.avals_in]
-        return rule(ctx.replace(avals_in=plain), *arguments, **parameters)
+        plain_avals = [_aval(aval.shape, aval.dtype) for aval in ctx.avals_in]
+        return rule(ctx.replace(avals_in=plain_avals), *arguments, **parameters)
 
     return lower

@@ -1,9 +1,9 @@
 """The processes of a program: one, or those that `jax.distributed.initialize` has joined.
 
-Each process has a private client, which exchanges devices and arrays with those of the others
-(XLA's collectives on gloo). These clients meet through a service of their own, which process 0
-starts beside JAX's and whose address it leaves in JAX's store. In one store, their keys would
-collide with those of JAX's own CPU client.
+Each process has a private client, which exchanges devices and arrays with the other private clients
+(XLA's collectives on gloo). They meet through a service of their own, which process 0 starts, and
+whose address it puts into JAX's store. In JAX's store itself, their keys would collide with the
+keys of JAX's CPU client.
 """
 
 from __future__ import annotations

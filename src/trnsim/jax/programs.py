@@ -30,7 +30,7 @@ def chip_of(target: str) -> str:
 
 
 def program_in(content: bytes, path: str) -> tuple[bytes, str]:
-    """The bytes of the graph in a file, and their format; those of a program's own graph.
+    """(Bytes of the graph in a file, format of the graph); for a program its own graph.
 
     Raises:
         BadInput: for a NEFF by AWS, and a damaged program.
@@ -51,7 +51,7 @@ def program_in(content: bytes, path: str) -> tuple[bytes, str]:
 
 
 def is_program_of_xla(content: bytes) -> bool:
-    """True if bytes begin as a program that `subject_of` reads, or hold one of StableHLO."""
+    """True if bytes begin as a program that `subject_of` reads, or hold StableHLO."""
     is_ours = is_program(content) or graph_file.is_graph_file(content) or is_neff(content)
     return is_ours or b"ML\xefR" in content or b"stablehlo." in content
 
@@ -100,11 +100,11 @@ def compile_program(
     Args:
         content: the bytes of the file.
         path: its name, for errors.
-        flags: those of neuronx-cc; NEURON_CC_FLAGS is the caller's to read.
+        flags: flags of neuronx-cc; NEURON_CC_FLAGS is not read.
         target: the chip.
         flags_origin: the origin of `flags`, for errors.
         title: the model's name in the report.
-        tell: receives messages on the progress.
+        tell: function that takes messages on the progress.
 
     Raises:
         EmulatorError: the graph does not compile.

@@ -61,8 +61,8 @@ def rounded_results(
         type_ = TensorType((), dtype)
         if not type_.is_floating or type_.numpy_dtype().itemsize >= _SINGLE_BYTES:
             return round_to_dtype(numbers, dtype)
-        in_float32 = round_to_dtype(numbers, "float32")
-        return round_stochastically(in_float32, as_dtype(dtype), generator)
+        float32_numbers = round_to_dtype(numbers, "float32")
+        return round_stochastically(float32_numbers, as_dtype(dtype), generator)
 
     with rounding_with(round_result), np.errstate(all="ignore"):
         return module.graph.reference(arrays)

@@ -21,7 +21,7 @@ def check(version: str = jax.__version__) -> None:
     """Refuse a JAX outside the tested range.
 
     Raises:
-        NotModelled: naming the version found, the tested range and what to install.
+        NotModelled: for another version, with the tested range and the command to install it.
     """
     major, minor = version.split(".")[:2]
     if not FIRST_TESTED <= (int(major), int(minor)) < FIRST_UNTESTED:

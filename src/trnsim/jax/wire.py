@@ -70,7 +70,7 @@ def _read_varint(message: bytes, offset: int) -> tuple[int, int]:
     """The number that begins at `offset`, and the offset of its end.
 
     Raises:
-        ValueError: if the message ends before the number, or it is longer than one of 64 bits.
+        ValueError: if the message ends before the number, or the number has more than 64 bits.
     """
     value = 0
     for index, byte in enumerate(message[offset : offset + _VARINT_MOST_BYTES]):
@@ -95,7 +95,7 @@ def _repeated_numbers(values: Iterable[int | bytes]) -> list[int]:
 
 
 def assignment(message: bytes) -> npt.NDArray[np.int32]:
-    """XLA's DeviceAssignmentProto: the device of each replica and partition."""
+    """[replica, partition] -> device number, from XLA's DeviceAssignmentProto."""
     columns = [value for field, value in fields(message) if field == _PARTITION_DEVICES]
     rows = [
         _repeated_numbers(value for _, value in fields(column))
@@ -106,7 +106,7 @@ def assignment(message: bytes) -> npt.NDArray[np.int32]:
 
 
 def assignment_message(devices: npt.NDArray[np.int32]) -> bytes:
-    """XLA's DeviceAssignmentProto of the device of each replica and partition."""
+    """XLA's DeviceAssignmentProto of [replica, partition] -> device number."""
     replicas, partitions = devices.shape
     message = number_field(_REPLICAS, replicas) + number_field(_PARTITIONS, partitions)
     for column in devices.T:

@@ -1,7 +1,7 @@
-"""Heartbeats of ranks: names the rank that keeps others waiting as it is stopped, absent or silent.
+"""Heartbeats of ranks, and messages about ranks that keep others waiting.
 
-A supervisor reports the state of its rank's process once a second. No process is ended: users who
-hold a rank in a debugger, or let it compute for long, are informed and waited for.
+A supervisor reports the state of its rank's process once a second. A rank that is stopped, absent
+or silent is named and never ended, as a user may hold it in a debugger.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Beat:
     Attributes:
         at_s: time on the launcher's clock.
         pid: process id.
-        state: state as a letter of ps and proc(5); "" if the system does not tell it.
+        state: state as a letter of ps and proc(5); "" if it is not known.
         cpu_s: processor time used so far.
         step: number of its step; 0 if it reports none.
         is_waiting: True if it waits for other ranks.
@@ -52,7 +52,7 @@ class _Pulse:
     Attributes:
         place: the rank in messages.
         stopped_s: time since which its process is stopped; None if it is not.
-        awaited: its beat when others began to wait for it; None if none waits.
+        awaited_beat: its beat when others began to wait for it; None if none waits.
         message_s: time of the last message about it.
         is_stop_reported: True if a message says that it is stopped.
     """
@@ -60,13 +60,13 @@ class _Pulse:
     place: str
     beat: Beat
     stopped_s: float | None = None
-    awaited: Beat | None = None
+    awaited_beat: Beat | None = None
     message_s: float | None = None
     is_stop_reported: bool = False
 
 
 class Heartbeats:
-    """Heartbeats of all ranks, and messages about those that keep others waiting."""
+    """Heartbeats of all ranks, and messages about ranks that keep others waiting."""
 
     def __init__(self, say: Callable[[str], object]) -> None:
         self._say = say
@@ -82,7 +82,7 @@ class Heartbeats:
             if pulse.is_stop_reported:
                 self._say(f"{place} goes on")
             pulse.stopped_s, pulse.message_s, pulse.is_stop_reported = None, None, False
-            pulse.awaited = None
+            pulse.awaited_beat = None
 
     def forget(self, rank: int) -> None:
         """Drop a rank that has ended."""
@@ -90,39 +90,39 @@ class Heartbeats:
 
     def look(self, now_s: float) -> None:
         """Name each rank that keeps others waiting, at most once a minute."""
-        waiting = sum(pulse.beat.is_waiting for pulse in self._pulses.values())
+        waiting_count = sum(pulse.beat.is_waiting for pulse in self._pulses.values())
         for pulse in self._pulses.values():
-            is_absent = waiting > 0 and not pulse.beat.is_waiting
+            is_absent = waiting_count > 0 and not pulse.beat.is_waiting
             if not is_absent:
-                pulse.awaited = None
-            elif pulse.awaited is None or pulse.awaited.step != pulse.beat.step:
-                pulse.awaited = pulse.beat
-            message = self._message(pulse, waiting, now_s)
+                pulse.awaited_beat = None
+            elif pulse.awaited_beat is None or pulse.awaited_beat.step != pulse.beat.step:
+                pulse.awaited_beat = pulse.beat
+            message = self._message(pulse, waiting_count, now_s)
             if message and (pulse.message_s is None or now_s - pulse.message_s >= AGAIN_S):
                 pulse.message_s = now_s
                 self._say(message)
 
-    def _message(self, pulse: _Pulse, waiting: int, now_s: float) -> str:
+    def _message(self, pulse: _Pulse, waiting_count: int, now_s: float) -> str:
         """Message about a rank, or ""."""
         beat = pulse.beat
         location = f"{pulse.place} at step {beat.step}" if beat.step else pulse.place
         if pulse.stopped_s is not None and now_s - pulse.stopped_s >= STOPPED_S:
             pulse.is_stop_reported = True
-            why = "by a debugger" if beat.state == "t" else "by a signal"
+            reason = "by a debugger" if beat.state == "t" else "by a signal"
             return (
-                f"{location} has been stopped {why} for {now_s - pulse.stopped_s:.0f} s; "
+                f"{location} has been stopped {reason} for {now_s - pulse.stopped_s:.0f} s; "
                 f"kill -CONT {beat.pid} lets it go on"
             )
         if now_s - beat.at_s >= SILENT_S:
             return f"{location}: its supervisor has said nothing for {now_s - beat.at_s:.0f} s"
-        awaited = pulse.awaited
-        if awaited is None or now_s - awaited.at_s < AWAITED_S:
+        awaited_beat = pulse.awaited_beat
+        if awaited_beat is None or now_s - awaited_beat.at_s < AWAITED_S:
             return ""
-        spent_s, passed_s = beat.cpu_s - awaited.cpu_s, now_s - awaited.at_s
-        does = f"it computes ({spent_s:.0f} s of CPU meanwhile)"
+        spent_s, passed_s = beat.cpu_s - awaited_beat.cpu_s, now_s - awaited_beat.at_s
+        activity = f"it computes ({spent_s:.0f} s of CPU meanwhile)"
         if spent_s < _IDLE_SHARE * passed_s:
-            does = f"it takes no processor time; py-spy dump --pid {beat.pid} shows where it is"
-        return f"{location} lets {waiting} other ranks wait for {passed_s:.0f} s: {does}"
+            activity = f"it takes no processor time; py-spy dump --pid {beat.pid} shows where it is"
+        return f"{location} lets {waiting_count} other ranks wait for {passed_s:.0f} s: {activity}"
 
 
 def beat_of(fields: Mapping[str, object], at_s: float) -> Beat:

@@ -53,7 +53,7 @@ class LaunchJob:
 
     @property
     def address(self) -> str:
-        """Address that the launcher listens on."""
+        """Address at which the launcher listens."""
         return LOOPBACK
 
     @property
@@ -72,10 +72,7 @@ class LaunchJob:
         return 0
 
     def variables(self) -> dict[str, str]:
-        """Environment that all agents share.
-
-        The launcher adds TRNSIM_LAUNCH, and `agents` the variables of each.
-        """
+        """Environment that all agents share, without TRNSIM_LAUNCH and an agent's own variables."""
         fabric = self.fabric
         environment = dict(os.environ)
         environment.pop(VISIBLE, None)
@@ -116,7 +113,7 @@ class LaunchJob:
         return [sys.executable, "-S", "-E", str(_SUPERVISOR), *self.command]
 
     def announce(self, launch: dict[str, Any]) -> None:
-        """Announce the launcher's port to other nodes; a job of one node has none."""
+        """Announce the launcher's port to other nodes; a job on one node does nothing."""
 
     def agents(self) -> list[tuple[str, list[str], dict[str, str]]]:
         """Name, command and variables of processes that start ranks: node agents or supervisors."""
@@ -153,11 +150,11 @@ def job(
         instance: the instance type.
         folder: folder of the report.
         nodes: number of instances.
-        ranks_per_node: ranks of each; 0 for as many as there is room for.
+        ranks_per_node: ranks of each instance; 0 for as many as its cores allow.
         cores_per_rank: logical cores of each rank; its device 0 is the first of them.
         fault_texts: faults, as written on the command line.
         max_restarts: limit on restarts of all ranks after one was lost.
-        cores: logical cores of each instance that ranks take; empty for those that
+        cores: logical cores of each instance that ranks take; empty for the cores that
             NEURON_RT_VISIBLE_CORES names.
 
     Raises:
@@ -195,7 +192,7 @@ def job(
 def _check_ranks(
     fabric: Fabric, core_count: int, cores_per_rank: int, failures: Sequence[faults.LaunchFault]
 ) -> None:
-    """Raise BadInput if ranks take more cores than there are, or a fault is of none of them."""
+    """Refuse ranks that take more cores than there are, and faults of ranks that do not exist."""
     if core_count and fabric.ranks_per_node * cores_per_rank > core_count:
         each = "" if cores_per_rank == 1 else f" of {cores_per_rank} cores"
         raise BadInput(
@@ -212,14 +209,14 @@ def _check_ranks(
 
 def _with_interpreter(command: tuple[str, ...]) -> tuple[str, ...]:
     """The command with this interpreter for "python", and before a Python file."""
-    first, *arguments = command
-    if first in _PYTHON_NAMES:
+    program, *arguments = command
+    if program in _PYTHON_NAMES:
         return (sys.executable, *arguments)
-    return (sys.executable, *command) if first.endswith(".py") else command
+    return (sys.executable, *command) if program.endswith(".py") else command
 
 
 def _visible() -> tuple[int, int]:
-    """First of the cores in NEURON_RT_VISIBLE_CORES, and their number; 0, 0 without the variable.
+    """(First core of NEURON_RT_VISIBLE_CORES, number of cores); (0, 0) without the variable.
 
     Raises:
         BadInput: it does not name consecutive cores.

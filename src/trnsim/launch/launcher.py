@@ -1,7 +1,7 @@
 """Launcher of a job's ranks: starts them, watches them, ends them together, restarts them.
 
-Each rank has a supervisor with a connection to the launcher. The first rank that does not end with
-status 0 is lost: it is named, and the others end with it.
+Each rank has a supervisor with a connection to the launcher. The first rank that ends with a status
+other than 0 is lost: it is named, and all other ranks end with it.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _ROUNDS_OF_A_RANK: Final = 2
 _POLL_S: Final = 0.05
 """Seconds between two looks at agents and signals."""
 _FOLLOWED_S: Final = 5.0
-"""Seconds to wait for the end of the rank whose loss another gives as its reason."""
+"""Seconds to wait for the end of a rank that a lost rank names as the reason of its own end."""
 _SETTLED_S: Final = 0.5
-"""Seconds from the end of a lost rank until it is named. If it ended because of another rank, that
-rank's end may be heard later, as its children hold its output open."""
+"""Seconds from the end of a lost rank until it is named. If it ended because of another rank, the
+end of that rank may be reported later, as its children hold its output open."""
 _AGENT_S: Final = 30.0
 """Seconds in which agents must end after all of their ranks."""
 _NODE_S: Final = 1.0
@@ -65,7 +65,7 @@ class RankProcess:
         follows: True if it ended, as it reports, because another rank had.
         tail: end of its log.
         log_problem: the reason why its log is cut; "" if it is whole.
-        unread: received bytes of a message whose end is still to come.
+        unread_bytes: received bytes of a message whose end is still to come.
     """
 
     rank: int
@@ -79,7 +79,7 @@ class RankProcess:
     follows: bool = False
     tail: str = ""
     log_problem: str = ""
-    unread: bytes = b""
+    unread_bytes: bytes = b""
 
     @property
     def end_text(self) -> str:
@@ -177,7 +177,7 @@ class _Attempt:
         self._agents: dict[str, subprocess.Popen[bytes]] = {}
         self._strangers: dict[socket.socket, bytes] = {}  # their bytes; no rank has them yet
         self._heartbeats = Heartbeats(say)
-        self._begun_s = time.monotonic()
+        self._start_s = time.monotonic()
         self.lost: RankProcess | None = None
 
     def run(self) -> int:
@@ -232,7 +232,7 @@ class _Attempt:
     # Watching
 
     def _watch(self) -> None:
-        """Watch until all ranks have ended well, one is lost, or a signal has come."""
+        """Watch until all ranks have ended with status 0, a rank is lost, or a signal has come."""
         while not self._signals and not self._is_over():
             self._handle_events()
             self._heartbeats.look(time.monotonic())
@@ -249,7 +249,7 @@ class _Attempt:
         return len(ranks) == self._job.fabric.ranks and all(rank.status == 0 for rank in ranks)
 
     def _handle_events(self) -> bool:
-        """Handle what is ready, of each connection once; False if nothing was."""
+        """Handle each connection that is ready once; False if none was ready."""
         events = self._selector.select(_POLL_S)
         for key, _ in events:
             source: Any = key.fileobj
@@ -278,8 +278,10 @@ class _Attempt:
                 rank.connection = None
                 rank.ended_s = rank.ended_s or time.monotonic()
             return
-        unread = (self._strangers.pop(connection, b"") if rank is None else rank.unread) + content
-        *lines, incomplete = unread.split(b"\n")
+        unread_bytes = (
+            self._strangers.pop(connection, b"") if rank is None else rank.unread_bytes
+        ) + content
+        *lines, incomplete = unread_bytes.split(b"\n")
         if rank is None:
             if not lines and len(incomplete) < _CHUNK_BYTES:
                 self._strangers[connection] = incomplete
@@ -291,10 +293,10 @@ class _Attempt:
                 return
         for text in lines:
             self._record_message(rank, json.loads(text))
-        rank.unread = incomplete
+        rank.unread_bytes = incomplete
 
     def _rank_of(self, connection: socket.socket, text: bytes) -> RankProcess | None:
-        """The new rank whose supervisor's first message is `text`; None if it is not one.
+        """The new rank whose supervisor's first message is `text`; None for another text.
 
         Raises:
             BadInput: another machine refuses to start its ranks.
@@ -345,7 +347,7 @@ class _Attempt:
         self._say("\n".join(parts))
 
     def _node_lines(self, lost: RankProcess) -> list[str]:
-        """A line about a node whose ranks have all ended with the lost one; none where some run."""
+        """A line about a node whose ranks have all ended with the lost rank; [] if some run."""
         if not lost.host:
             return []
         ranks = [rank for rank in self._ranks.values() if rank.node == lost.node]
@@ -359,8 +361,8 @@ class _Attempt:
         """Refuse to wait for ranks whose agent has ended without starting them, or that are late.
 
         Raises:
-            BadInput: such an agent, with the place of its log, or ranks of other machines that
-                have not started in time.
+            BadInput: an agent has ended before its ranks started, or ranks of other machines have
+                not started in time.
         """
         for name, agent in self._agents.items():
             if agent.poll() is not None and len(self._ranks) < self._job.fabric.ranks:
@@ -386,7 +388,7 @@ class _Attempt:
         if (
             not self._job.hosts
             or not missing
-            or time.monotonic() - self._begun_s < self._job.start_s
+            or time.monotonic() - self._start_s < self._job.start_s
         ):
             return
         present = {rank.node for rank in self._ranks.values()}
@@ -426,9 +428,9 @@ class _Attempt:
     def _are_agents_over(self) -> bool:
         return all(agent.poll() is not None for agent in self._agents.values())
 
-    def _wait_until(self, is_so: Callable[[], bool], wait_s: float) -> None:
+    def _wait_until(self, condition: Callable[[], bool], wait_s: float) -> None:
         until_s = time.monotonic() + wait_s
-        while not is_so() and time.monotonic() < until_s:
+        while not condition() and time.monotonic() < until_s:
             self._handle_events()
 
     def _signal_ranks(self, number: int) -> None:
@@ -453,7 +455,7 @@ def _runs(rank: RankProcess) -> bool:
 
 
 def _signal_name(number: int) -> str:
-    """The name of a signal; "signal 40" for one without a name, such as most real-time signals."""
+    """The name of a signal; "signal 40" without a name, as most real-time signals are."""
     try:
         return signal.Signals(number).name
     except ValueError:

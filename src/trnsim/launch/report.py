@@ -55,7 +55,7 @@ def write_report(world: WorldFigures, folder: Path) -> None:
 
 
 def world_document(world: WorldFigures) -> Document:
-    """Document of the ranks of a world, their collectives, and the links that these used."""
+    """Document of the ranks of a world, their collectives, and the links with traffic."""
     name = title(world.fabric)
     head: list[Block] = [Note(name, place="text")]
     if not world.ranks:
@@ -67,8 +67,8 @@ def world_document(world: WorldFigures) -> Document:
         table = Table(_COLLECTIVE_COLUMNS, _collective_rows(world))
         sections.append(Section("collectives of the whole program", [table]))
     if world.links:
-        hidden = len(world.links) - _MOST_SHOWN_LINKS
-        hidden_notes = [Note(f"and {hidden} more, in world.json")] if hidden > 0 else []
+        hidden_count = len(world.links) - _MOST_SHOWN_LINKS
+        hidden_notes = [Note(f"and {hidden_count} more, in world.json")] if hidden_count > 0 else []
         table = Table(_TRAFFIC_COLUMNS, _link_rows(world))
         sections.append(Section("what they passed through", [table, *hidden_notes]))
     sections.append(Section("", _notes(world)))
@@ -118,7 +118,7 @@ def _collective_rows(world: WorldFigures) -> list[list[str]]:
             bytes_text(collective.nbytes),
             f"{len(collective.groups)} of {len(collective.groups[0])}",
             collective.choice.algorithm if collective.choice else "",
-            collective.paid,
+            collective.floor_text,
             time_text(collective.time_s) if collective.choice else "not timed",
         ]
         for collective in world.collectives
@@ -178,7 +178,7 @@ def _collective(collective: WorldCollective) -> dict[str, Any]:
         **picked(collective, "kind calls nbytes groups"),
         "algorithm": collective.choice and collective.choice.algorithm,
         "time_s": collective.choice and collective.time_s,
-        "floor": collective.paid,
+        "floor": collective.floor_text,
         "others_s": collective.choice.others_s if collective.choice else {},
         "moved_bytes": collective.moved_bytes,
     }

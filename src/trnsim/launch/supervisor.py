@@ -44,7 +44,7 @@ _STEP_FILE = struct.Struct("<qqq")
 
 
 def variables(environment: dict[str, str], launch: dict[str, Any]) -> dict[str, str]:
-    """Environment of a rank: the variables that torchrun's agent has set, and those of AWS."""
+    """Environment of a rank: the agent's environment with the variables of AWS's runtime."""
     rank, world = environment["RANK"], int(environment["WORLD_SIZE"])
     count = launch["rank_cores"]
     core = launch["first_core"] + int(environment["LOCAL_RANK"]) * count
@@ -251,7 +251,7 @@ class Supervisor:
 
 
 def state_of(pid: int) -> tuple[str, float]:
-    """State of a process as a letter, and its CPU seconds; "" and 0 if the system does not tell."""
+    """(State of a process as a letter, its CPU seconds); ("", 0) if the system does not tell."""
     try:
         # The name before the parenthesis may hold anything (proc(5)).
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")

@@ -37,8 +37,8 @@ class WorldCollective:
     Attributes:
         nbytes: bytes of the whole message.
         choice: algorithm and transfers; None for a kind that the fabric does not know.
-        floor: as a program that the host starts, or inside a program.
-        floors: its time by floor; None as above.
+        floor: the floor of its time: of a program that the host starts, or inside a program.
+        floors: its time by floor; None for a kind that the fabric does not know.
     """
 
     kind: str
@@ -55,8 +55,8 @@ class WorldCollective:
         return self.floors.time_s(self.floor) if self.floors else 0.0
 
     @property
-    def paid(self) -> str:
-        """The floor that it paid, in words."""
+    def floor_text(self) -> str:
+        """The floor of its time, in words."""
         return self.floors.paid(self.floor) if self.floors else ""
 
     @property
@@ -113,9 +113,9 @@ class WorldFigures:
 
     @property
     def interval_s(self) -> tuple[float, float] | None:
-        """P10 and P90 of the slowest rank's step; None where no rank has one.
+        """P10 and P90 of the slowest rank's step; None if no rank has a step.
 
-        They are those of a program that has the rank's kernels and exposed exchanges.
+        They are quantiles of a program with the rank's kernels and exposed exchanges.
         """
         rank = self.slowest
         target = target_of_chip(self.fabric.chip.name)
@@ -170,7 +170,7 @@ def world(
 
 
 def _messages(figures: Sequence[Mapping[str, Any]]) -> dict[MessageKey, list[int]]:
-    """By kind, group and floor the bytes of each collective, in order: the most of any rank."""
+    """Kind, group and floor -> bytes of each collective in order, the most that any rank has."""
     sizes: dict[MessageKey, list[int]] = {}
     for rank in figures:
         for record in rank["collectives"]:
@@ -206,7 +206,7 @@ def _add_disjoint(sets: list[list[Group]], group: Group) -> None:
 
 
 def _phases_of_plans(fabric: Fabric, name: str, nbytes: int, group: Group) -> tuple[Any, ...]:
-    """Repeats of each plan that the group may take; groups with equal ones may work together."""
+    """The repeats of each plan that a group may take; groups with equal repeats may share time."""
     kind, size = kind_of(name), len(group)
     if kind is None or size == 1:
         return (size,)

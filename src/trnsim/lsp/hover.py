@@ -16,13 +16,13 @@ _SCHEMA: Final = "explain-instruction/1"
 
 
 def instruction_at(source: str, line_text: str, column: int) -> str | None:
-    """The name X of `nisa.X` around a column of a line; None where there is none.
+    """The name X of `nisa.X` at a column of a line; None without such a name.
 
-    The source need not parse: names of nki.isa are read from its lines of import.
+    Names of nki.isa are read from the lines of import, so that the source need not parse.
     """
     names = {"nki.isa", "neuronxcc.nki.isa", *_MODULE_ALIAS.findall(source)}
-    for imported in _FROM_IMPORT.findall(source):
-        names |= {alias or "isa" for alias in _IMPORTED_ISA.findall(imported)}
+    for import_names in _FROM_IMPORT.findall(source):
+        names |= {alias or "isa" for alias in _IMPORTED_ISA.findall(import_names)}
     pattern = rf"(?<![\w.])(?:{'|'.join(map(re.escape, sorted(names)))})\.(\w+)"
     for match in re.finditer(pattern, line_text):
         if match.start() <= column <= match.end():
@@ -31,7 +31,7 @@ def instruction_at(source: str, line_text: str, column: int) -> str | None:
 
 
 def hover_text(values: Mapping[str, Any]) -> str | None:
-    """Markdown of an answer about an instruction: call, values, cost, source; else None."""
+    """Call, values, cost and source of an instruction as Markdown; None for any other answer."""
     if values.get("schema") != _SCHEMA:
         return None
     cost = _COST.search(values["page"])

@@ -15,7 +15,7 @@ from trnsim.profile.units import count_text, time_text
 
 Severity = Literal["error", "warning", "information"]
 _WARNED: Final = ("race", "memory")
-"""Kinds of findings that warn of a fault where they fail nothing."""
+"""Kinds of findings that are warnings unless the check fails by them."""
 _SHOWN_CHARS: Final = 2_000
 _ERROR: Final = "trnsim: error: "
 _TRACEBACK: Final = "Traceback (most recent call last):"
@@ -29,7 +29,7 @@ class LineMark:
     Attributes:
         line: the line, from 1.
         text: the finding, its fix and its source.
-        severity: how grave it is.
+        severity: the severity of the diagnostic.
         kind: the kind of a finding, "syntax" or "refused".
     """
 
@@ -45,8 +45,8 @@ class LineHint:
 
     Attributes:
         line: the line, from 1.
-        label: its time on the critical path, and what of it is waiting.
-        details: a row for each kernel that issues it.
+        label: its time on the critical path, and the part of it that is waiting.
+        details: a row for each kernel that issues instructions of the line.
     """
 
     line: int
@@ -54,10 +54,10 @@ class LineHint:
     details: str
 
 
-def syntax_mark(stored: bytes) -> LineMark | None:
-    """The mark of a file that does not parse; None for one that does."""
+def syntax_mark(content: bytes) -> LineMark | None:
+    """The mark of a file that does not parse; None for a file that parses."""
     try:
-        syntax_tree(stored)
+        syntax_tree(content)
     except SyntaxError as error:
         return LineMark(error.lineno or 1, f"not valid Python: {error.msg}", "error", "syntax")
     except (ValueError, RecursionError, MemoryError) as error:
@@ -65,9 +65,9 @@ def syntax_mark(stored: bytes) -> LineMark | None:
     return None
 
 
-def imports_nki(stored: bytes) -> bool:
+def imports_nki(content: bytes) -> bool:
     """True for a file, which parses, that imports NKI."""
-    for node in ast.walk(syntax_tree(stored)):
+    for node in ast.walk(syntax_tree(content)):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and not node.level:
@@ -79,7 +79,7 @@ def imports_nki(stored: bytes) -> bool:
     return False
 
 
-def marks(values: Mapping[str, Any], file: str, stored: bytes) -> list[LineMark]:
+def marks(values: Mapping[str, Any], file: str, content: bytes) -> list[LineMark]:
     """The marks of an answer at the lines of one of its files, each once.
 
     A finding without a line, or at a line of another file, stands at the kernel's definition.
@@ -87,15 +87,17 @@ def marks(values: Mapping[str, Any], file: str, stored: bytes) -> list[LineMark]
     Args:
         values: the answer of `trnsim check`.
         file: the file as the answer names it.
-        stored: its content.
+        content: its content.
     """
-    definitions = _definitions(stored)
-    several = len(values["chips"]) > 1
+    definitions = _definitions(content)
+    has_several_chips = len(values["chips"]) > 1
     rows = []
     for check in values["kernels"]:
         at_kernel = definitions.get(check["kernel"].partition("#")[0], 1)
         for finding in check["findings"]:
-            text = f"on {check['chip']}: {finding['text']}" if several else finding["text"]
+            text = (
+                f"on {check['chip']}: {finding['text']}" if has_several_chips else finding["text"]
+            )
             rows.append(_finding_mark(finding, text, file, at_kernel))
     for entry in values["unchecked"]:
         name = entry.rpartition(": ")[2]
@@ -108,37 +110,39 @@ def _unchecked_mark(name: str, line: int) -> LineMark:
     return LineMark(line, text, "information", "unchecked")
 
 
-def refusal_marks(reason: str, fix: str, file: str, stored: bytes) -> list[LineMark]:
-    """The marks of a file that cannot be checked: of a library of kernels a notice at each of them.
+def refusal_marks(reason: str, fix: str, file: str, content: bytes) -> list[LineMark]:
+    """The marks of a file that cannot be checked; for a library of kernels a notice at each kernel.
 
     Args:
-        reason: what the command told, with the frames of an error of the program.
-        fix: what to do; "" for nothing more.
+        reason: the command's error, with the frames of an error of the program.
+        fix: the command's fix; "" without a fix.
         file: the file.
-        stored: its content, which parses.
+        content: its content, which parses.
     """
     if NOTHING_TO_CHECK not in reason:
         return [refusal_mark(reason, fix, file)]
-    return [_unchecked_mark(node.name, node.lineno) for node in _kernels(stored)]
+    return [_unchecked_mark(node.name, node.lineno) for node in _kernels(content)]
 
 
-def _kernels(stored: bytes) -> list[ast.FunctionDef]:
+def _kernels(content: bytes) -> list[ast.FunctionDef]:
     """The functions that a decorator called `jit` makes kernels, in the order of the text."""
     kernels: list[ast.FunctionDef] = []
-    for node in ast.walk(syntax_tree(stored)):
+    for node in ast.walk(syntax_tree(content)):
         if isinstance(node, ast.FunctionDef):
             decorators = [
-                each.func if isinstance(each, ast.Call) else each for each in node.decorator_list
+                decorator.func if isinstance(decorator, ast.Call) else decorator
+                for decorator in node.decorator_list
             ]
-            if any(getattr(each, "attr", getattr(each, "id", "")) == "jit" for each in decorators):
+            names = [getattr(name, "attr", getattr(name, "id", "")) for name in decorators]
+            if "jit" in names:
                 kernels.append(node)
     return sorted(kernels, key=lambda node: node.lineno)
 
 
 def refusal_mark(reason: str, fix: str, file: str) -> LineMark:
-    """The mark of a file that cannot be checked: an error at its line, else a warning at line 1.
+    """The mark of a file that cannot be checked: an error at its line, or a warning at line 1.
 
-    Its arguments are those of `refusal_marks`.
+    The arguments are as in `refusal_marks`.
     """
     line = _line_in(reason, file)
     reason = reason.rpartition(_ERROR)[2]
@@ -150,7 +154,7 @@ def refusal_mark(reason: str, fix: str, file: str) -> LineMark:
 
 
 def hints(values: Mapping[str, Any], file: str) -> list[LineHint]:
-    """The time beside each line of a file; that of the slowest kernel where several issue it."""
+    """The time beside each line of a file: the longest time of the kernels that issue the line."""
     rows_of: dict[int, list[tuple[str, Mapping[str, Any]]]] = {}
     for check in values["kernels"]:
         for row in check["lines"]:
@@ -161,13 +165,13 @@ def hints(values: Mapping[str, Any], file: str) -> list[LineHint]:
 
 
 def _hint(line: int, rows: Sequence[tuple[str, Mapping[str, Any]]]) -> LineHint:
-    ordered = sorted(rows, key=lambda pair: -pair[1]["critical_s"])
+    sorted_rows = sorted(rows, key=lambda pair: -pair[1]["critical_s"])
     details = [
         f"{name}: {_times(row)} on the critical path; its engines are busy for "
         f"{time_text(row['busy_s'])}; instructions: {count_text(row['instructions'])}"
-        for name, row in ordered
+        for name, row in sorted_rows
     ]
-    return LineHint(line, _times(ordered[0][1]), "\n".join(details))
+    return LineHint(line, _times(sorted_rows[0][1]), "\n".join(details))
 
 
 def _times(row: Mapping[str, Any]) -> str:
@@ -199,10 +203,10 @@ def _line_in(text: str, file: str) -> int | None:
     return int(lines[-1]) if lines else None
 
 
-def _definitions(stored: bytes) -> dict[str, int]:
+def _definitions(content: bytes) -> dict[str, int]:
     """Function name -> line of its definition, in a file that parses."""
     return {
         node.name: node.lineno
-        for node in ast.walk(syntax_tree(stored))
+        for node in ast.walk(syntax_tree(content))
         if isinstance(node, ast.FunctionDef)
     }

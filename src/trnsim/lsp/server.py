@@ -1,7 +1,7 @@
 """A language server over stdio: a file of kernels is checked when it is opened and saved.
 
 A check is `trnsim check` in a process of its own, within bounds. Its findings are diagnostics, its
-times by line are inlay hints. A hover over an instruction has what `trnsim explain` says.
+times by line are inlay hints. A hover over an instruction has the answer of `trnsim explain`.
 
 Source: microsoft.github.io/language-server-protocol, specification 3.17.
 """
@@ -63,9 +63,9 @@ class OpenFile:
     """An open file.
 
     Attributes:
-        is_checking: whether a check of it runs.
-        is_stale: whether it was saved since that began.
-        bounds: the bounds of the check that runs, or None: `end` finds its process by them.
+        is_checking: True while a check of it runs.
+        is_stale: True if it was saved since the check began.
+        bounds: the bounds of the running check, by which `end` finds its process; None without.
     """
 
     is_checking: bool = False
@@ -79,9 +79,9 @@ class KernelServer(LanguageServer):
 
     Attributes:
         bounds: bounds of a check; the folder is the workspace's root.
-        has_root: whether the workspace has a root; if not, no file is run.
-        runs_on_save: whether files are run: the client's option `runOnSave`.
-        chips: chips to check on: the client's option `on`.
+        has_root: True if the workspace has a root; without a root no file is run.
+        runs_on_save: True if files are run when they are saved (the client's option `runOnSave`).
+        chips: chips to check on (the client's option `on`).
     """
 
     def __init__(self, bounds: Bounds) -> None:
@@ -90,8 +90,8 @@ class KernelServer(LanguageServer):
         self.has_root = False
         self.runs_on_save = True
         self.chips: tuple[str, ...] = ()
-        self._open: dict[str, OpenFile] = {}
-        self._explained: dict[str, str | None] = {}
+        self._open_files: dict[str, OpenFile] = {}
+        self._hover_texts: dict[str, str | None] = {}
         self._checks = asyncio.Semaphore(_MOST_CHECKS)
 
     def configure(self, params: types.InitializeParams) -> None:
@@ -110,10 +110,10 @@ class KernelServer(LanguageServer):
             self.chips = (chips,) if isinstance(chips, str) else tuple(chips)
 
     async def check(self, uri: str) -> None:
-        """Check a file and show the answer; a check that runs gives way to a later one."""
+        """Check a file and show the answer; a later check of the file ends an earlier check."""
         if urlsplit(uri).scheme != "file":
             return
-        file = self._open.setdefault(uri, OpenFile())
+        file = self._open_files.setdefault(uri, OpenFile())
         file.is_stale = True
         if file.is_checking:
             _end(file)
@@ -123,31 +123,31 @@ class KernelServer(LanguageServer):
         try:
             while file.is_stale:
                 file.is_stale = False
-                last = await self._checked(file, Path(to_fs_path(uri) or ""))
+                last = await self._check_content(file, Path(to_fs_path(uri) or ""))
         finally:
             file.is_checking = False
-        if self._open.get(uri) is file:
+        if self._open_files.get(uri) is file:
             file.last = last
             self._show(uri, last)
 
     def close(self, uri: str) -> None:
-        """Forget a file, and what is shown of it."""
-        file = self._open.pop(uri, None)
+        """Forget a file, and clear its diagnostics and hints."""
+        file = self._open_files.pop(uri, None)
         if file is not None:
             file.is_stale = False
             _end(file)
             self._show(uri, FileCheck())
 
     def hints_of(self, params: types.InlayHintParams) -> list[types.InlayHint]:
-        """The hints of a range: of lines that are as they were when they were checked."""
+        """The hints in a range, for lines that have not changed since the check."""
         uri = params.text_document.uri
-        file = self._open.get(uri)
+        file = self._open_files.get(uri)
         if file is None:
             return []
         document, last = self.workspace.get_text_document(uri), file.last
         lines = [line.rstrip("\r\n") for line in document.lines]
         codec = document.position_codec
-        first, end = params.range.start.line, params.range.end.line
+        first_line, end = params.range.start.line, params.range.end.line
         return [
             types.InlayHint(
                 types.Position(at, codec.client_num_units(lines[at])),
@@ -156,13 +156,13 @@ class KernelServer(LanguageServer):
                 padding_left=True,
             )
             for hint in last.hints
-            if first <= (at := hint.line - 1) <= end
+            if first_line <= (at := hint.line - 1) <= end
             and at < min(len(lines), len(last.lines))
             and lines[at] == last.lines[at]
         ]
 
     async def hover_of(self, params: types.HoverParams) -> types.Hover | None:
-        """The documentation of the instruction at a position; None where there is none."""
+        """The documentation of the instruction at a position; None without an instruction."""
         document = self.workspace.get_text_document(params.text_document.uri)
         if params.position.line >= len(document.lines):
             return None
@@ -173,27 +173,27 @@ class KernelServer(LanguageServer):
         name = instruction_at(document.source, line_text, position.character)
         if name is None:
             return None
-        if name not in self._explained:
+        if name not in self._hover_texts:
             try:
                 answer = await asyncio.to_thread(api.explain, name, bounds=self.bounds)
             except EmulatorError:  # nki.isa has names that are no instructions
-                self._explained[name] = None
+                self._hover_texts[name] = None
             else:
-                self._explained[name] = hover_text(answer.values)
-        text = self._explained[name]
+                self._hover_texts[name] = hover_text(answer.values)
+        text = self._hover_texts[name]
         if text is None:
             return None
         return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, text))
 
-    async def _checked(self, file: OpenFile, path: Path) -> FileCheck:
+    async def _check_content(self, file: OpenFile, path: Path) -> FileCheck:
         try:
-            stored = await asyncio.to_thread(path.read_bytes)
+            content = await asyncio.to_thread(path.read_bytes)
         except OSError:  # gone since
             return FileCheck()
-        broken = syntax_mark(stored)
-        if broken is not None:
-            return FileCheck([broken])
-        if not (self.runs_on_save and self.has_root and imports_nki(stored)):
+        syntax = syntax_mark(content)
+        if syntax is not None:
+            return FileCheck([syntax])
+        if not (self.runs_on_save and self.has_root and imports_nki(content)):
             return FileCheck()
         async with self._checks:
             if file.is_stale:
@@ -203,14 +203,14 @@ class KernelServer(LanguageServer):
                 name = Path(bounds.path(path)).as_posix()
                 answer = await asyncio.to_thread(api.check, name, on=self.chips, bounds=bounds)
             except EmulatorError as error:
-                return FileCheck(refusal_marks(error.reason, error.fix, path.name, stored))
+                return FileCheck(refusal_marks(error.reason, error.fix, path.name, content))
             except asyncio.CancelledError:  # the server ends, and with it what it started
                 end(bounds)
                 raise
             finally:
                 file.bounds = None
-        lines = stored.decode("utf-8-sig", "replace").splitlines()
-        return FileCheck(marks(answer.values, name, stored), hints(answer.values, name), lines)
+        lines = content.decode("utf-8-sig", "replace").splitlines()
+        return FileCheck(marks(answer.values, name, content), hints(answer.values, name), lines)
 
     def _show(self, uri: str, last: FileCheck) -> None:
         """Publish the diagnostics of a file, and ask the client to ask for its hints."""
@@ -253,15 +253,15 @@ def server(bounds: Bounds) -> KernelServer:
         kernel_server.configure(params)
 
     @kernel_server.feature(types.TEXT_DOCUMENT_DID_OPEN)
-    async def opened(params: types.DidOpenTextDocumentParams) -> None:
+    async def did_open(params: types.DidOpenTextDocumentParams) -> None:
         await kernel_server.check(params.text_document.uri)
 
     @kernel_server.feature(types.TEXT_DOCUMENT_DID_SAVE)
-    async def saved(params: types.DidSaveTextDocumentParams) -> None:
+    async def did_save(params: types.DidSaveTextDocumentParams) -> None:
         await kernel_server.check(params.text_document.uri)
 
     @kernel_server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
-    def closed(params: types.DidCloseTextDocumentParams) -> None:
+    def did_close(params: types.DidCloseTextDocumentParams) -> None:
         kernel_server.close(params.text_document.uri)
 
     @kernel_server.feature(types.TEXT_DOCUMENT_INLAY_HINT)
@@ -276,7 +276,7 @@ def server(bounds: Bounds) -> KernelServer:
 
 
 def serve(bounds: Bounds) -> None:
-    """Serve an editor over stdio until it leaves; what was started ends with the server."""
+    """Serve an editor over stdio until it leaves; checks that run end with the server."""
 
     def leave(number: int, _frame: object) -> None:
         end()

@@ -11,20 +11,20 @@ from trnsim.reader.parsed import Keys, Malformed, ParsedText
 
 
 def parse_csv(text: str) -> ParsedText:
-    """A dict for each row, of the cells that are not empty.
+    """A dict of name -> cell for each row, without empty cells.
 
     Raises:
-        Malformed: a row has more or fewer cells than the first line, which has none or one twice,
-            or quotes do not end.
+        Malformed: the first line is missing or has a name twice, a row has another number of cells,
+            or a quote does not end.
     """
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     rows: list[dict[str, str]] = []
     lines: list[int] = []
     try:
-        first = next((cells for cells in reader if any(cell.strip() for cell in cells)), None)
-        if first is None:
+        first_cells = next((cells for cells in reader if any(cell.strip() for cell in cells)), None)
+        if first_cells is None:
             raise Malformed(1, "no names of fields", "write them in the first line")
-        header = [name.strip() for name in first]
+        header = [name.strip() for name in first_cells]
         _check_header(header, reader.line_num)
         for cells in reader:
             if not any(cell.strip() for cell in cells):
@@ -48,7 +48,7 @@ def parse_csv(text: str) -> ParsedText:
 
 
 def _fractions(header: list[str], rows: list[dict[str, str]]) -> Iterator[str]:
-    """The columns with a number in which a point stands before a fraction for certain."""
+    """The columns with a number whose point certainly is a decimal point."""
     for name in header:
         cells = (row.get(name, "") for row in rows)
         if any("." in cell and is_fraction(cell) for cell in cells):

@@ -38,18 +38,18 @@ class Rule:
     Attributes:
         help: its meaning, a noun phrase.
         unit: the unit of a number; "" for none.
-        exclusive_minimum: lower limit, itself not legal, of a number, or of the count of a list's
-            or mapping's items.
-        minimum: lower limit of the same, itself legal.
-        exclusive_maximum: upper limit of the same, itself not legal.
-        maximum: upper limit of the same, itself legal.
+        exclusive_minimum: lower limit, not legal itself, of a number, or of the number of items of
+            a list or a mapping.
+        minimum: lower limit as above, legal itself.
+        exclusive_maximum: upper limit as above, not legal itself.
+        maximum: upper limit as above, legal itself.
         legal: the legal values of a text, a function that gives them, or words for what `parse`
             takes.
         parse: function from a text to its value; raises ValueError for a text that is not legal.
         each: the rule of each item of a list or a mapping.
-        divider: what stands between the items of a list in one text; None for spaces.
+        divider: text between the items of a list that is written as one text; None for spaces.
         alias: other names of the field.
-        inside: names of the mappings, one in another, in which the field stands.
+        inside: names of the nested mappings that hold the field, outermost first.
         example: a legal value as a file writes it; "" for a field that an example leaves out.
     """
 
@@ -78,7 +78,7 @@ class Rule:
 
     @property
     def limits(self) -> str:
-        """The limits in words: ``from 1 to 366``, ``above 0``; "" without one."""
+        """The limits in words: ``from 1 to 366``, ``above 0``; "" without limits."""
         if self.minimum is not None and self.maximum is not None:
             if self.minimum == self.maximum:
                 return f"exactly {self.minimum:,.10g}"
@@ -96,7 +96,7 @@ ANY: Final = Rule()
 
 
 def declared(default: Any = MISSING, **rule: Any) -> Any:
-    """A field of a kind of file: its default, where it has one, and the attributes of a `Rule`."""
+    """A field of a kind of file, with the attributes of a `Rule`; required without a default."""
     return field(default=default, metadata={_RULE: Rule(**rule)})
 
 
@@ -105,7 +105,7 @@ class DeclaredField(NamedTuple):
 
     Attributes:
         names: its name and its aliases.
-        rule: `ANY` where it was not `declared`.
+        rule: its rule; `ANY` for a field without `declared`.
         default: MISSING where a file must state it.
     """
 
@@ -126,7 +126,7 @@ class DeclaredField(NamedTuple):
 
 
 def between(help_: str, minimum: float, maximum: float, default: Any = MISSING, **rule: Any) -> Any:
-    """A field with a number from `minimum` to `maximum`; or a list or mapping of as many items."""
+    """A field with a number, or a number of items, from `minimum` to `maximum`."""
     return declared(default, help=help_, minimum=minimum, maximum=maximum, **rule)
 
 
@@ -134,7 +134,9 @@ def fields_of(kind: type[Any]) -> Mapping[str, DeclaredField]:
     """The fields of a dataclass, by name."""
     if kind not in _FIELDS:
         hints = get_type_hints(kind)
-        _FIELDS[kind] = {field.name: _declared(field, hints[field.name]) for field in fields(kind)}
+        _FIELDS[kind] = {
+            field.name: _declared_field(field, hints[field.name]) for field in fields(kind)
+        }
     return _FIELDS[kind]
 
 
@@ -150,7 +152,7 @@ _FIELDS: Final[dict[type[Any], Mapping[str, DeclaredField]]] = {}
 _NAMES: Final[dict[type[Any], Mapping[str, str]]] = {}
 
 
-def _declared(declaration: Field[Any], hint: Any) -> DeclaredField:
+def _declared_field(declaration: Field[Any], hint: Any) -> DeclaredField:
     rule: Rule = declaration.metadata.get(_RULE, ANY)
     default = declaration.default
     if declaration.default_factory is not MISSING:
@@ -164,7 +166,7 @@ def is_record(hint: Any) -> bool:
 
 
 def members(hint: Any) -> tuple[Any, ...]:
-    """The types that a union has beside None; of another type, itself."""
+    """The types of a union without None; the type itself for any other type."""
     if get_origin(hint) not in (Union, types.UnionType):
         return (hint,)
     return tuple(member for member in get_args(hint) if member is not types.NoneType)

@@ -1,10 +1,10 @@
 """A file that a user writes, YAML, JSON, TOML or CSV, as plain values whose lines are known.
 
-Content is text, numbers, True and False, None, lists and dicts. YAML and CSV hold text alone: what
-it stands for (a number, a day, yes or no) is decided by the declaration of its field, since YAML
-itself reads ``no`` as false, ``1e9`` as text and ``8_000`` as 8000.
+Content is text, numbers, True and False, None, lists and dicts. The values of YAML and CSV are
+text, and the declaration of a field decides whether its text is a number, a day, yes or no, since
+YAML itself reads ``no`` as false, ``1e9`` as text and ``8_000`` as 8000.
 
-Lines are looked for when an error is told, so a valid file is parsed once and at full speed.
+Lines are looked up for errors alone, so a valid file is parsed once and at full speed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _BRACES: Final = re.compile(r"\{\{([^{}\n]*)\}\}")
 """Templates: a line that is a statement (the first pattern), and a value.
 
 Sources: Go's text/template, Actions; Jinja, Synopsis."""
-_SHOWN: Final = 60
+_MOST_CHARACTERS: Final = 60
 """Characters of a value in an error."""
 _MISSING: Final = object()
 
@@ -58,7 +58,7 @@ class FileContent:
     Attributes:
         file: its name in errors.
         parsed: its values and their lines.
-        fix: the fix that an error of the file names if it has no better one.
+        fix: the fix of errors that have no fix of their own.
     """
 
     file: str
@@ -67,7 +67,7 @@ class FileContent:
 
     @classmethod
     def of(cls, content: Any, file: str, fix: str = "") -> FileContent:
-        """Values that stand in no file: errors name `file` and no line."""
+        """Content without lines: errors name `file` alone."""
         return cls(file, ParsedText(content, lambda _: 0), fix)
 
     @property
@@ -87,7 +87,7 @@ class SourcePlace(NamedTuple):
 
     Attributes:
         keys: the names and indexes that lead to it.
-        value: what stands there.
+        value: the value.
     """
 
     document: FileContent
@@ -108,21 +108,21 @@ class SourcePlace(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the field, as ``services.chat.hours[3]``; of a table, that within its row."""
+        """The name of the field: ``services.chat.hours[3]``; in a table the name within a row."""
         keys = self.keys[1:] if self.keys and isinstance(self.keys[0], int) else self.keys
         text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
         return text.lstrip(".") or ("the row" if self.keys else "the file")
 
     def refused(self, why: str, fix: str = "") -> BadInput:
-        """The error of the value here, to be raised.
+        """The error of this value, to be raised.
 
-        `why` says what is wrong with it; or what is legal, if it begins with ``legal:``.
+        `why` says what is wrong with the value; or what is legal, if it begins with ``legal:``.
         """
         is_legal = why.startswith("legal: ")
         if isinstance(self.value, dict) and not is_legal:
             return self.field_error(f": {why}", fix)
         return self.field_error(
-            f" is {_shown_value(self.value)}{'; ' if is_legal else ': '}{why}", fix
+            f" is {_value_text(self.value)}{'; ' if is_legal else ': '}{why}", fix
         )
 
     def field_error(self, problem: str, fix: str = "") -> BadInput:
@@ -141,21 +141,21 @@ def load(
 
     Args:
         path: the file.
-        fix: what errors end with.
-        is_table: whether it holds rows.
-        has_infinity: whether Infinity is a number of JSON, as Python writes it.
+        fix: the fix of errors that have no fix of their own.
+        is_table: True if the file holds rows.
+        has_infinity: True if Infinity is a number of JSON, as Python writes it.
 
     Raises:
         BadInput: it cannot be read, is empty, no UTF-8 text, or not what its name says.
     """
     if Path(path).suffix.lower() in _SPREADSHEETS:
         raise BadInput(f"{path} is a spreadsheet", fix="save it as CSV, UTF-8, with commas")
-    stored = files.read_bytes(path, fix)
-    return parse(stored, path, fix, is_table=is_table, has_infinity=has_infinity)
+    content = files.read_bytes(path, fix)
+    return parse(content, path, fix, is_table=is_table, has_infinity=has_infinity)
 
 
 def parse(
-    stored: bytes,
+    content: bytes,
     path: Path | str,
     fix: str = "",
     *,
@@ -163,13 +163,13 @@ def parse(
     has_infinity: bool = False,
     form: str = "",
 ) -> FileContent:
-    """The document in `stored`, which errors call `path`; `form` is one of `_PARSERS`, or "".
+    """The document in `content`, which errors call `path`; `form` is a key of `_PARSERS`, or "".
 
     Raises:
         BadInput: it is empty, no UTF-8 text, or not what its name says.
     """
     blank = FileContent.of(None, str(path), fix)
-    text = _checked_text(stored, path, fix)
+    text = _checked_text(content, path, fix)
     form = form or _form(text, Path(path).suffix.lower(), is_table=is_table)
     form = "json with infinity" if has_infinity and form == "json" else form
     try:
@@ -216,14 +216,14 @@ def _documents(text: str) -> list[ParsedText]:
     except Malformed:
         if "{{" not in text:
             raise
-    filled = _STATEMENT.sub("", text)
-    return parse_yaml_documents(_BRACES.sub(r"${\1}", filled))
+    filled_text = _STATEMENT.sub("", text)
+    return parse_yaml_documents(_BRACES.sub(r"${\1}", filled_text))
 
 
 def line_in(file: str, keys: Keys) -> SourceLine | None:
-    """The line of a value that was read from `file` before; None where that is no file of values.
+    """The line of a value that was read from `file` before; None if the file cannot be read.
 
-    Values that are merged with others and passed on need not carry their lines.
+    It is read again, as values that were merged with others lack their lines.
     """
     try:
         line = load(file).parsed.line_of(keys)
@@ -232,16 +232,16 @@ def line_in(file: str, keys: Keys) -> SourceLine | None:
     return SourceLine(file, line)
 
 
-def _checked_text(stored: bytes, path: Path | str, fix: str) -> str:
+def _checked_text(content: bytes, path: Path | str, fix: str) -> str:
     """The text of a file.
 
     Raises:
         BadInput: it is UTF-16, no UTF-8, empty, or holds a NUL character.
     """
     blank = FileContent.of(None, str(path), fix)
-    if stored[:2] in _UTF16:
+    if content[:2] in _UTF16:
         raise blank.refused(1, "the file is UTF-16", "save it as UTF-8")
-    text = files.decoded(stored, path, fix)
+    text = files.decoded(content, path, fix)
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise blank.refused(line, "a NUL character, which no text has", "save the file as text")
@@ -259,8 +259,8 @@ def _form(text: str, suffix: str, *, is_table: bool) -> str:
     return form or ("csv" if is_table and start != "-" else "yaml")
 
 
-def _shown_value(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if value is _MISSING or value is None:
         return "missing"
     text = "a mapping" if isinstance(value, dict) else repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..."

@@ -1,4 +1,4 @@
-"""JSON, and JSON lines: NaN and Infinity, which JSON lacks, and a key with two values are refused.
+"""JSON and JSON lines, without NaN, Infinity, and keys with two values, which are refused.
 
 Source: RFC 8259, sections 4 (names within an object should be unique) and 6 (numbers).
 """
@@ -34,7 +34,7 @@ def parse_json(text: str) -> ParsedText:
 
 
 def parse_json_with_infinity(text: str) -> ParsedText:
-    """The one value of a JSON text, in which Infinity and -Infinity are numbers, as in Python's.
+    """The one value of a JSON text, in which Infinity and -Infinity are numbers, as Python has it.
 
     Raises:
         Malformed: it is not such JSON.
@@ -86,11 +86,13 @@ def _value(text: str, *, parse_constant: Callable[[str], float] = _no_constant) 
 
 
 def _fix(text: str, error: json.JSONDecodeError) -> str:
-    """The change that makes a text JSON, where the fault is a usual one; else ""."""
-    before, after = text[: error.pos].rstrip(), text[error.pos : error.pos + 1]
-    if (before.endswith(",") and after in "}]" and after) or "trailing comma" in error.msg:
+    """The change that makes a text JSON, for a usual fault; "" for any other fault."""
+    text_before, text_after = text[: error.pos].rstrip(), text[error.pos : error.pos + 1]
+    if (
+        text_before.endswith(",") and text_after in "}]" and text_after
+    ) or "trailing comma" in error.msg:
         return "take out the comma before the bracket"
-    if after == "'":
+    if text_after == "'":
         return "write texts in double quotes"
     if "',' delimiter" in error.msg:
         return "add a comma after the value before it, or close what is open"
@@ -124,7 +126,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class _Lines:
-    """The lines of the values of a valid JSON text, found as they are asked for."""
+    """The lines of the values of a valid JSON text, each looked up at the first request."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -145,36 +147,36 @@ class _Lines:
         return text.count("\n", 0, start) + 1
 
 
-def _members(text: str, at: int) -> dict[str | int, int]:
+def _members(text: str, offset: int) -> dict[str | int, int]:
     """Offsets of an object's names, or of a list's values, by name or index.
 
-    `at` is the offset of the object or list; another value has no members. Values in it are
+    `offset` is the offset of the object or list; another value has no members. Values in it are
     decoded to find their ends, as Python's decoder is ten times as fast as a search for brackets.
     """
-    is_object = text[at] == "{"
+    is_object = text[offset] == "{"
     offsets: dict[str | int, int] = {}
-    if not is_object and text[at] != "[":
+    if not is_object and text[offset] != "[":
         return offsets
-    at = _after_space(text, at + 1)
-    while text[at] not in "}]":
-        key = _DECODER.raw_decode(text, at)[0] if is_object else len(offsets)
-        offsets.setdefault(key, at)
-        value = _after_name(text, at) if is_object else at
-        at = _after_space(text, _DECODER.raw_decode(text, value)[1])
-        if text[at] == ",":
-            at = _after_space(text, at + 1)
+    offset = _after_space(text, offset + 1)
+    while text[offset] not in "}]":
+        key = _DECODER.raw_decode(text, offset)[0] if is_object else len(offsets)
+        offsets.setdefault(key, offset)
+        value = _after_name(text, offset) if is_object else offset
+        offset = _after_space(text, _DECODER.raw_decode(text, value)[1])
+        if text[offset] == ",":
+            offset = _after_space(text, offset + 1)
     return offsets
 
 
-def _after_name(text: str, at: int) -> int:
-    """The offset of the value whose name begins at `at`."""
-    colon = _after_space(text, _DECODER.raw_decode(text, at)[1])
+def _after_name(text: str, offset: int) -> int:
+    """The offset of the value whose name begins at `offset`."""
+    colon = _after_space(text, _DECODER.raw_decode(text, offset)[1])
     return _after_space(text, colon + 1)
 
 
-def _after_space(text: str, at: int) -> int:
-    space = _SPACE.match(text, at)
-    return space.end() if space else at
+def _after_space(text: str, offset: int) -> int:
+    spaces = _SPACE.match(text, offset)
+    return spaces.end() if spaces else offset
 
 
 def _line_of_second(text: str, name: str) -> int:
@@ -192,32 +194,32 @@ def _line_of_second(text: str, name: str) -> int:
     return 1
 
 
-def _is_text_of(quoted: str, name: str) -> bool:
+def _is_text_of(json_text: str, name: str) -> bool:
     """True if a JSON text, quotes included, is that of a name."""
-    return quoted[1:-1] == name or ("\\" in quoted and json.loads(quoted) == name)
+    return json_text[1:-1] == name or ("\\" in json_text and json.loads(json_text) == name)
 
 
 def _line_of_fault(text: str, parse_constant: Callable[[str], float]) -> int:
     """The line of a number that JSON does not have, or of a value that is nested too deeply."""
     depth = 0
     for token in _TOKEN.finditer(text):
-        mark = token[0]
-        if mark in ("{", "["):
+        text_of_token = token[0]
+        if text_of_token in ("{", "["):
             depth += 1
-        elif mark in ("}", "]"):
+        elif text_of_token in ("}", "]"):
             depth -= 1
         if depth > _MOST_DEPTH or not (
-            mark[0] in '{}[]"' or _is_legal_scalar(mark, parse_constant)
+            text_of_token[0] in '{}[]"' or _is_legal_scalar(text_of_token, parse_constant)
         ):
             return text.count("\n", 0, token.start()) + 1
     return 1
 
 
-def _is_legal_scalar(mark: str, parse_constant: Callable[[str], float]) -> bool:
-    if _SHORT.fullmatch(mark):
+def _is_legal_scalar(text_of_token: str, parse_constant: Callable[[str], float]) -> bool:
+    if _SHORT.fullmatch(text_of_token):
         return True
     try:
-        json.loads(mark, parse_constant=parse_constant, parse_float=_finite)
+        json.loads(text_of_token, parse_constant=parse_constant, parse_float=_finite)
     except ValueError:
         return False
     return True

@@ -19,7 +19,7 @@ class ParsedText:
         line_of: function from keys to the line, from 1, of the value under them, or of the mapping
             or list that lacks it.
         columns: the names in the first line of a table in CSV.
-        fractions: columns in which some number has a decimal point, not one between thousands.
+        fractions: columns with a number whose point certainly is a decimal point.
     """
 
     content: Any

@@ -34,12 +34,12 @@ from trnsim.reader.parsed import ParsedText
 
 _BOOLEANS: Final = {"yes": True, "no": False, "true": True, "false": False}
 _MOST_SUGGESTIONS: Final = 3
-"""Names that an error suggests for an unknown one."""
+"""Maximum number of names that an error suggests for an unknown name."""
 _MOST_DIGITS: Final = 20
-"""A name of a mapping with this many digits, or more, is not read as a whole number."""
+"""Number of digits from which a name of a mapping is not read as a whole number."""
 _NOT_FINITE: Final = ("nan", "inf", "infinity")
 _UNIT: Final = re.compile(r"[a-zµμ%]$", re.IGNORECASE)
-"""The end of a text that is a number with a unit: a person wrote it, not a program."""
+"""The last character of a number with a unit, which a person wrote, and no program."""
 _T = TypeVar("_T")
 
 
@@ -90,7 +90,7 @@ class FileRecord:
         Args:
             kind: its kind.
             values: fields that are added, or that replace fields of this record.
-            without: fields of this record that are left out; it has all others.
+            without: fields of this record that the new record lacks.
         """
         fields = {name: value for name, value in self._place.value.items() if name not in without}
         return record(kind, self._place._replace(value={**fields, **values}))
@@ -146,11 +146,11 @@ def rows(kind: type[_T], document: FileContent) -> list[_T]:
         raise document.refused(1, why)
     if document.parsed.columns is not None:
         _check_columns(kind, document, document.parsed.columns)
-    return [record(kind, document.root.inner(at)) for at in range(len(content))]
+    return [record(kind, document.root.inner(index)) for index in range(len(content))]
 
 
 def _check_columns(kind: type[Any], document: FileContent, columns: tuple[str, ...]) -> None:
-    """Refuse the first line of a CSV file that has an unknown name, or lacks one."""
+    """Refuse the first line of a CSV file that has an unknown name, or lacks a required name."""
     _check_names(kind, SourcePlace(document, (), dict.fromkeys(columns)))
     for name, declaration in fields_of(kind).items():
         if not declaration.is_optional and not set(declaration.names) & set(columns):
@@ -236,7 +236,7 @@ def _value(hint: Any, rule: Rule, place: SourcePlace) -> Any:
 
 def _value_of_member(hint: Any, rule: Rule, place: SourcePlace) -> Any:
     if rule.parse is not None:
-        return _parsed(rule, hint, place)
+        return _parse_value(rule, hint, place)
     if get_origin(hint) in (tuple, dict):
         return _items_of(hint, rule, place)
     if is_record(hint):
@@ -249,11 +249,11 @@ def _value_of_member(hint: Any, rule: Rule, place: SourcePlace) -> Any:
 
 def _member(hint: Any, value: Any) -> Any:
     """The member of a union for a value: by type if it is a bool or number, else by shape."""
-    several = members(hint)
-    if type(value) in (bool, int, float) and type(value) in several:
+    member_hints = members(hint)
+    if type(value) in (bool, int, float) and type(value) in member_hints:
         return type(value)
     shape = _SHAPES.get(type(value))
-    return next((member for member in several if _shape(member) is shape), several[0])
+    return next((member for member in member_hints if _shape(member) is shape), member_hints[0])
 
 
 _SHAPES: Final[Mapping[type[Any], Any]] = {dict: dict, list: tuple}
@@ -266,14 +266,14 @@ def _shape(hint: Any) -> Any:
 
 
 def _items_of(hint: Any, rule: Rule, place: SourcePlace) -> Any:
-    inner, each = get_args(hint), rule.each or ANY
+    inner, item_rule = get_args(hint), rule.each or ANY
     content = place.value
     values: Any
     if get_origin(hint) is dict:
         if not isinstance(content, dict):
             raise place.refused(f"legal: {legal_text(hint, rule)}")
         values = {
-            _key(inner[0], place.inner(name), name): _value(inner[1], each, place.inner(name))
+            _key(inner[0], place.inner(name), name): _value(inner[1], item_rule, place.inner(name))
             for name in content
         }
     else:
@@ -282,23 +282,28 @@ def _items_of(hint: Any, rule: Rule, place: SourcePlace) -> Any:
             place = place._replace(value=[part for part in parts if part])
         elif not isinstance(content, list):
             raise place.refused(f"legal: {legal_text(hint, rule)}")
-        items = (place.inner(at) for at in range(len(place.value)))
-        values = tuple(_value(inner[0], each, item) for item in items)
+        items = (place.inner(index) for index in range(len(place.value)))
+        values = tuple(_value(inner[0], item_rule, item) for item in items)
     if not rule.allows(len(values)):
         raise place.refused(f"{len(values)} items; legal: {legal_text(hint, rule)}")
     return values
 
 
 def _key(hint: Any, place: SourcePlace, name: str) -> str | int:
-    """A name of a mapping, which may be a whole number."""
+    """A name of a mapping as the type `hint`: the text, or its whole number for int.
+
+    Raises:
+        BadInput: it is no whole number.
+    """
     if hint is not int:
         return name
-    if not (name.isascii() and name.isdecimal() and len(name) < _MOST_DIGITS):
-        raise place.field_error(": legal names: whole numbers from 0 on")
+    is_number = name.isascii() and name.isdecimal() and len(name) < _MOST_DIGITS
+    if not is_number or name != str(int(name)):  # 1 and 01 would be one name
+        raise place.field_error(": legal names: whole numbers from 0 on, without leading zeros")
     return int(name)
 
 
-def _parsed(rule: Rule, hint: Any, place: SourcePlace) -> Any:
+def _parse_value(rule: Rule, hint: Any, place: SourcePlace) -> Any:
     if not isinstance(place.value, str) or rule.parse is None:
         raise _illegal(rule, hint, place)
     try:
@@ -319,8 +324,8 @@ def _value_named(values_by_name: dict[str, Any], place: SourcePlace) -> Any:
 
 
 def _similar_names(name: str, legal: list[str], max_count: int) -> str:
-    near = get_close_matches(name[:100], legal, max_count)
-    return f"perhaps {' or '.join(map(repr, near))}" if near else ""
+    similar_names = get_close_matches(name[:100], legal, max_count)
+    return f"perhaps {' or '.join(map(repr, similar_names))}" if similar_names else ""
 
 
 def _text(rule: Rule, hint: Any, place: SourcePlace) -> str:
@@ -333,7 +338,9 @@ def _number(rule: Rule, hint: Any, place: SourcePlace) -> float:
     content = place.value
     if isinstance(content, str):
         has_fractions = bool(place.keys) and place.keys[-1] in place.document.parsed.fractions
-        content = _spelled(partial(quantities.number, has_fractions=has_fractions), rule, place)
+        content = _number_in_text(
+            partial(quantities.number, has_fractions=has_fractions), rule, place
+        )
     if isinstance(content, bool) or not isinstance(content, int | float):
         raise _illegal(rule, hint, place)
     try:
@@ -347,7 +354,9 @@ def _number(rule: Rule, hint: Any, place: SourcePlace) -> float:
 
 def _whole_number(rule: Rule, hint: Any, place: SourcePlace) -> int:
     content = place.value
-    value: Any = _spelled(quantities.whole, rule, place) if isinstance(content, str) else content
+    value: Any = (
+        _number_in_text(quantities.whole, rule, place) if isinstance(content, str) else content
+    )
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not rule.allows(value):
@@ -355,7 +364,7 @@ def _whole_number(rule: Rule, hint: Any, place: SourcePlace) -> int:
     return value
 
 
-def _spelled(parse: Any, rule: Rule, place: SourcePlace) -> Any:
+def _number_in_text(parse: Any, rule: Rule, place: SourcePlace) -> Any:
     """The number that a text states, in the unit of its field."""
     if place.value.strip().lstrip("+-").casefold() in _NOT_FINITE:
         return math.nan  # which no rule allows
@@ -389,7 +398,7 @@ def _illegal(rule: Rule, hint: Any, place: SourcePlace) -> BadInput:
 
 
 def _example(rule: Rule) -> str:
-    """The fix of an illegal value: the declared example; "" (the file's own fix) without one."""
+    """The fix of an illegal value: the declared example, or "" for the file's own fix."""
     return f"for example {rule.example}" if rule.example else ""
 
 

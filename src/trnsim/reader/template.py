@@ -13,7 +13,7 @@ _WIDTH: Final = 94
 
 
 def row_template(kind: type[Any]) -> str:
-    """A row of YAML whose comments say what may stand in each field; ``*`` marks required ones."""
+    """A row of YAML with a comment on each field; ``*`` marks required fields."""
     lines: list[str] = []
     for name, field in fields_of(kind).items():
         mark = "" if field.is_optional else "*"
@@ -26,9 +26,12 @@ def row_template(kind: type[Any]) -> str:
 
 
 def field_table(kind: type[Any], names: Collection[str] | None = None) -> str:
-    """The fields of a kind of file, or some, as a table of Markdown; ``*`` marks required ones."""
-    shown = [field for name, field in fields_of(kind).items() if names is None or name in names]
-    return markdown_table(("field", "meaning", "legal", "default"), list(_rows(shown)))
+    """The fields of a kind of file as a table of Markdown; ``*`` marks required fields.
+
+    `names` selects fields; None for all.
+    """
+    fields = [field for name, field in fields_of(kind).items() if names is None or name in names]
+    return markdown_table(("field", "meaning", "legal", "default"), list(_rows(fields)))
 
 
 def _rows(fields: Iterable[DeclaredField]) -> Iterator[tuple[str, str, str, str]]:

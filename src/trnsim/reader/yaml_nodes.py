@@ -25,29 +25,29 @@ _TAGS: Final[dict[type[yaml.Node], str]] = {
         (yaml.MappingNode, "map"),
     )
 }
-"""The tags that PyYAML's BaseLoader gives to nodes without one."""
+"""The tags that PyYAML's BaseLoader gives to nodes without a tag."""
 _DEEPEST: Final = 500
 """Levels of a list in brackets; PyYAML refuses more, by Python's default limit of recursion."""
 _MOST_NODES: Final = 1_000_000
 """Names and values of a text: libyaml's take some ten seconds, and 400 MB."""
 
 
-def composed(text: str, *, is_single: bool = False) -> list[yaml.Node]:
+def compose_documents(text: str, *, is_single: bool = False) -> list[yaml.Node]:
     """The documents of a text as nodes.
 
     Args:
         text: the text.
-        is_single: whether it may hold one document alone.
+        is_single: True if it may hold only one document.
 
     Raises:
-        yaml.YAMLError: the text is no YAML, or holds several documents where one is legal.
+        yaml.YAMLError: the text is no YAML, or holds several documents with `is_single`.
         RecursionError: it is nested too deeply.
         Malformed: it has more than 1,000,000 names and values.
     """
     loader = getattr(yaml, "CBaseLoader", None)
     if loader is not None and "\t" not in text and "\ufeff" not in text[1:]:
         try:
-            nodes = list(_documents(_counted(yaml.parse(text, Loader=loader))))
+            nodes = list(_documents(_limited_events(yaml.parse(text, Loader=loader))))
         except (yaml.YAMLError, ValueError):
             nodes = []  # PyYAML says why, in the same words on every machine
         if nodes and not (is_single and len(nodes) > 1):
@@ -70,11 +70,11 @@ class _CountingLoader(yaml.BaseLoader):
         return super().compose_node(parent, index)
 
 
-def _counted(events: Iterable[Any]) -> Iterator[Any]:
-    """The events.
+def _limited_events(events: Iterable[Any]) -> Iterator[Any]:
+    """The same events, one by one.
 
     Raises:
-        Malformed: they are of more than `_MOST_NODES` nodes.
+        Malformed: more than `_MOST_NODES` of them begin nodes.
     """
     count = 0
     for event in events:
@@ -85,7 +85,7 @@ def _counted(events: Iterable[Any]) -> Iterator[Any]:
 
 
 def _too_many(mark: Any) -> Malformed:
-    """The error of a text with more than `_MOST_NODES` nodes; `mark` is where it was given up."""
+    """The error of a text with more than `_MOST_NODES` nodes, the last of which is at `mark`."""
     why = f"more than {_MOST_NODES:,} names and values"
     return Malformed(mark.line + 1, why, "divide the file, or write it as JSON")
 
@@ -120,7 +120,7 @@ def _documents(events: Iterable[yaml.Event]) -> Iterator[yaml.Node]:
 
 
 def _node(event: Any, anchors: dict[str, yaml.Node]) -> yaml.Node:
-    """The node that an event begins, or the one that an alias names."""
+    """The node that an event begins; for an alias the node that it names."""
     if isinstance(event, yaml.AliasEvent):
         if event.anchor not in anchors:
             raise ValueError(event.anchor)
@@ -145,11 +145,11 @@ def _tag(event: Any, kind: type[yaml.Node]) -> str:
     return _TAGS[kind] if event.tag in (None, "!") else str(event.tag)
 
 
-def _add(around: yaml.Node, node: yaml.Node) -> None:
-    """Put a node into the list or mapping around it, whose last pair may lack its value."""
-    if isinstance(around, yaml.SequenceNode):
-        around.value.append(node)
-    elif around.value and len(around.value[-1]) == 1:
-        around.value[-1] = (*around.value[-1], node)
+def _add(parent: yaml.Node, node: yaml.Node) -> None:
+    """Add a node to the list or mapping `parent`, as the value of a pair that lacks its value."""
+    if isinstance(parent, yaml.SequenceNode):
+        parent.value.append(node)
+    elif parent.value and len(parent.value[-1]) == 1:
+        parent.value[-1] = (*parent.value[-1], node)
     else:
-        around.value.append((node,))
+        parent.value.append((node,))

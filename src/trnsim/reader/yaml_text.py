@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from functools import reduce
+from operator import or_
 from typing import Any, Final
 
 import yaml
 
 from trnsim.reader.parsed import Keys, Malformed, ParsedText
-from trnsim.reader.yaml_nodes import composed
+from trnsim.reader.yaml_nodes import compose_documents
 
 _EMPTY: Final = ("", "~", "null", "Null", "NULL")
 """Plain scalars that stand for no value. Source: YAML 1.2.2, section 10.3.2."""
@@ -26,6 +28,12 @@ _FRACTION: Final = re.compile(r"[-+]?(\.\d+|\d+(\.\d*)?)([eE][-+]?\d+)?")
 _LEAST_VALUES: Final = 50_000
 """Values that every text may have, each alias counted with all that it repeats. A longer text may
 have as many as its characters, which without aliases it cannot exceed."""
+_MERGE: Final = "<<"
+"""The key whose mappings are merged into its own mapping, whose other keys take precedence.
+
+Source: yaml.org, Merge Key Language-Independent Type for YAML Version 1.1.
+"""
+_MERGE_FIX: Final = "name a mapping by its anchor: '<<: *defaults'"
 _TABS_FIX: Final = "indent with spaces"
 _INDENT_FIX: Final = "begin the line below the lines of its block, or quote the text before it"
 _MARKS_FIX: Final = "close what is open, and put a text with : # , [ ] { or } in quotes"
@@ -37,33 +45,36 @@ def parse_yaml(text: str) -> ParsedText:
     Raises:
         Malformed: it is no YAML, holds several documents or too many values, or names a key twice.
     """
-    nodes = _composed(text, is_single=True)
+    nodes = _documents(text, is_single=True)
     if not nodes:
         raise Malformed(1, "the file is empty")
-    return _parsed(nodes[0], _Nodes(text))
+    return _parsed_text(nodes[0], _Nodes(text))
 
 
 def parse_yaml_documents(text: str) -> list[ParsedText]:
     """The documents of a YAML text, typed as JSON is: text, numbers, True, False, None.
 
-    A plain scalar is a number or a truth value where YAML's core schema says so; a quoted one is
+    A plain scalar is a number or a truth value where YAML's core schema says so; a quoted scalar is
     text. A value with a local tag is a mapping of the tag: ``!Ref Name`` is ``{"!Ref": "Name"}``.
+    The merge key ``<<`` adds the fields of other mappings.
     Source: YAML 1.2.2, section 10.3.2.
 
     Raises:
-        Malformed: it is no YAML, holds too many values, or names a key twice.
+        Malformed: it is no YAML, holds too many values, names a key twice, or merges no mapping.
     """
-    return [_parsed(node, _TypedNodes(text)) for node in _composed(text) if not _is_blank(node)]
+    return [
+        _parsed_text(node, _TypedNodes(text)) for node in _documents(text) if not _is_blank(node)
+    ]
 
 
-def _composed(text: str, *, is_single: bool = False) -> list[yaml.Node]:
+def _documents(text: str, *, is_single: bool = False) -> list[yaml.Node]:
     """The documents of a text, or its only one.
 
     Raises:
         Malformed: the text is no YAML.
     """
     try:
-        return composed(text, is_single=is_single)
+        return compose_documents(text, is_single=is_single)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         why = re.sub("'<([a-z ]+)>'", r"the \1", str(error.problem))  # '<stream end>' is no text
@@ -79,7 +90,7 @@ def _composed(text: str, *, is_single: bool = False) -> list[yaml.Node]:
         raise Malformed(1, f"no YAML: {str(error).partition(chr(10))[0]}") from error
 
 
-def _parsed(node: yaml.Node, nodes: _Nodes) -> ParsedText:
+def _parsed_text(node: yaml.Node, nodes: _Nodes) -> ParsedText:
     try:
         content = nodes.value(node)
     except RecursionError as error:
@@ -88,7 +99,7 @@ def _parsed(node: yaml.Node, nodes: _Nodes) -> ParsedText:
 
 
 def _is_blank(node: yaml.Node) -> bool:
-    """True for a document without a value, such as one of comments alone."""
+    """True for a document without a value, such as a document of comments alone."""
     return isinstance(node, yaml.ScalarNode) and node.style is None and node.value in _EMPTY
 
 
@@ -137,12 +148,25 @@ class _TypedNodes(_Nodes):
     """The nodes of one document, typed as JSON is."""
 
     def value(self, node: yaml.Node) -> Any:
-        """The value of a node, within a mapping of its tag if it has a local one."""
+        """The value of a node; the mapping of its tag to the value, for a node with a local tag."""
         value = super().value(node)
         return {node.tag: value} if re.fullmatch(r"![\w:.-]+", node.tag or "") else value
 
+    def _mapping(self, node: yaml.MappingNode) -> dict[str, Any]:
+        """The mapping, with the fields of the mappings that its merge key names."""
+        values = super()._mapping(node)
+        merge_key = next((key for key, _ in node.value if _is_merge_key(key)), None)
+        if merge_key is None:
+            return values
+        value = values.pop(_MERGE)
+        sources = value if isinstance(value, list) else [value]
+        if not all(isinstance(source, dict) for source in sources):
+            line = merge_key.start_mark.line + 1
+            raise Malformed(line, f"{_MERGE} is no mapping, and no list of mappings", _MERGE_FIX)
+        return reduce(or_, reversed(sources), {}) | values
+
     def scalar(self, node: yaml.Node) -> Any:
-        """The value of a scalar: quoted ones are text."""
+        """The value of a scalar; a quoted scalar is text."""
         text = str(node.value)
         if not isinstance(node, yaml.ScalarNode) or node.style is not None:
             return text
@@ -154,6 +178,11 @@ class _TypedNodes(_Nodes):
             return int(text)
         number = float(text) if _FRACTION.fullmatch(text) else math.inf
         return number if math.isfinite(number) else text
+
+
+def _is_merge_key(key: yaml.Node) -> bool:
+    """True for a plain `<<`, which names mappings whose fields the mapping has too."""
+    return isinstance(key, yaml.ScalarNode) and key.style is None and key.value == _MERGE
 
 
 def _line(node: yaml.Node, keys: Keys) -> int:

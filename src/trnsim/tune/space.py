@@ -59,7 +59,7 @@ class SettingSpace:
 
     @property
     def default(self) -> Setting:
-        """The setting of a call without any parameter."""
+        """The setting of a call that names no parameter."""
         return tuple(parameter.default for parameter in self.parameters)
 
     def settings(self) -> Iterator[Setting]:
@@ -74,7 +74,7 @@ class SettingSpace:
     def text(self, setting: Setting) -> str:
         """A setting in words: ``tile=256, depth=2``."""
         pairs = zip(self.parameters, setting, strict=True)
-        return ", ".join(f"{each.name}={each.text(index)}" for each, index in pairs)
+        return ", ".join(f"{parameter.name}={parameter.text(index)}" for parameter, index in pairs)
 
     def kernel_for(self, setting: Setting) -> tuple[Launchable, dict[str, Any]]:
         """The kernel, and the keywords of its call, for a setting."""
@@ -96,16 +96,18 @@ def space_of(case: KernelCase) -> SettingSpace:
     """The settings of a kernel of a file.
 
     Raises:
-        BadInput: the file declares no parameters, or one that the kernel does not take.
+        BadInput: the file declares no parameters, or a parameter that the kernel does not take.
     """
-    declared = case.parameters
-    if not declared:
+    declarations = case.parameters
+    if not declarations:
         raise BadInput(
             f"{case.file} declares no parameters of {case.name}: it has no {case.name}{PARAMETERS}",
             fix="give the kernel keywords with defaults, and the file their values: "
             f"{case.name}{PARAMETERS} = {{'tile': [128, 256, 512]}}",
         )
-    parameters = tuple(_parameter(case, name, tuple(values)) for name, values in declared.items())
+    parameters = tuple(
+        _parameter(case, name, tuple(values)) for name, values in declarations.items()
+    )
     space = SettingSpace(case, parameters)
     if len(space) == 1:
         raise BadInput(
@@ -133,7 +135,7 @@ def _parameter(case: KernelCase, name: str, values: tuple[Any, ...]) -> Paramete
 
 
 def _with_default(name: str, values: tuple[Any, ...], default: Any) -> Parameter:
-    """A parameter with a default, which becomes its first value if the file does not declare it."""
+    """A parameter with a default, which is added before the values if it is not among them."""
     if default in values:
         return Parameter(name, values, values.index(default))
     return Parameter(name, (default, *values), 0)

@@ -1,7 +1,7 @@
 """A trial: the time of a setting, in whatever process it runs.
 
-A trial ends early where a bound of its time exceeds a limit: no kernel takes less than the launch
-and the busy time of one engine, which only grows as its instructions are issued.
+A trial ends early if a lower bound of its time exceeds a limit. The bound is the launch and the
+busy time of the busiest engine so far, which only grows as instructions are issued.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ class _BeyondLimitError(Exception):
 def trial(point: Sequence[Any], *, file: str, kernel: str, chip: str, identity: str) -> Any:
     """The result of a setting as plain values.
 
-    Either ``time_us``, ``draws_us``, ``busiest`` and ``busy_share``; or ``error`` and ``kind`` of a
-    setting that is not legal; or ``beyond_us`` of one that takes longer than the limit.
+    It has ``time_us``, ``draws_us``, ``busiest`` and ``busy_share``; for an illegal setting
+    ``error`` and ``kind``; for a setting that takes longer than the limit ``beyond_us``.
 
     Args:
         point: the setting, and the limit in microseconds or None.
         file: the file of the kernel.
         kernel: its name.
         chip: the chip.
-        identity: a digest of all else that a result depends on, which names it in the cache.
+        identity: a digest of everything else that a result depends on, as a part of its cache key.
     """
     setting, limit_us = tuple(point[0]), point[1]
     return trial_result(_space(file, kernel, identity), setting, arch.target(chip), limit_us)
@@ -117,9 +117,9 @@ def _is_users(error: BaseException) -> bool:
 def _bound_us(program: Program) -> float:
     """The launch and the busy time of the busiest engine, of the instructions issued so far."""
     busy_s: dict[Engine, float] = {}
-    checked = program.checked
-    for which in program.which:
-        cost, engine = checked[which].cost, checked[which].engine
+    patterns = program.checked
+    for number in program.which:
+        cost, engine = patterns[number].cost, patterns[number].engine
         busy_s[engine] = busy_s.get(engine, 0.0) + cost.interval_s
     launch_s = float(program.core.launch_s)
     return _US_PER_S * (launch_s + max(busy_s.values(), default=0.0))

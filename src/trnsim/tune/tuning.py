@@ -1,14 +1,14 @@
-"""The search of the fastest setting with few trials, and what it says.
+"""The search of the fastest setting with few trials.
 
 1. The kernel's own setting is timed first.
 2. One parameter after the other takes all of its values, the others as in the best setting so far,
    until a round of all parameters finds nothing faster.
-3. The trials that are left go to the settings that the main effects of the parameters on log(time),
-   fitted to all trials, call fastest.
+3. The remaining trials are of the settings that the main effects of the parameters on log(time),
+   fitted to all trials, predict as fastest.
 
 A value that was never legal and is the only difference to a legal setting, or was refused twice,
-comes last. A setting that is at least as large in each number as one that exceeded a memory is not
-tried. A trial ends early where its bound exceeds the best time (`tune.trial`).
+comes last. A setting whose numbers are all at least as large as in a setting that exceeded a memory
+is not tried. A trial ends early if its bound exceeds the best time (`tune.trial`).
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ class TuningTrial:
 
     Attributes:
         setting: an index of a value for each parameter.
-        time_us: its time; infinite if it is not legal, or was ended early as longer than the best.
+        time_us: its time; infinite for a setting that is not legal, or whose trial ended early.
         draws_us: its time in each draw of the constants.
         busiest: the label of the engine that is busy longest.
         busy_share: its busy time as a share of the device time.
-        error: why it is not legal; "" if it is.
-        kind: the kind of that error.
-        beyond_us: a bound of its time that exceeds the best; 0 if it was timed.
+        error: the reason why the setting is not legal; "" for a legal setting.
+        kind: the class of that error.
+        beyond_us: a lower bound of its time that exceeds the best time; 0 without such a bound.
     """
 
     setting: Setting
@@ -109,7 +109,7 @@ class Tuning:
 
     Attributes:
         trials: the trials by setting, in order.
-        is_interrupted: whether Ctrl-C ended it.
+        is_interrupted: True if Ctrl-C ended the search.
     """
 
     space: SettingSpace
@@ -119,12 +119,10 @@ class Tuning:
 
     @property
     def timed(self) -> list[TuningTrial]:
-        """The trials with a time, fastest first; of equal ones the kernel's own setting first."""
+        """The trials with a time, fastest first; at equal times the kernel's own setting first."""
         default = self.space.default
-        trials = [each for each in self.trials.values() if each.is_timed]
-        return sorted(
-            trials, key=lambda each: (each.time_us, each.setting != default, each.setting)
-        )
+        trials = [row for row in self.trials.values() if row.is_timed]
+        return sorted(trials, key=lambda row: (row.time_us, row.setting != default, row.setting))
 
     @property
     def default_trial(self) -> TuningTrial:
@@ -137,8 +135,8 @@ class Tuning:
 
     def ties(self, best: TuningTrial) -> list[TuningTrial]:
         """Trials that cannot be told apart from the best."""
-        others = [each for each in self.timed if each is not best]
-        return [each for each in others if not self.shift(each, best).is_significant]
+        others = [row for row in self.timed if row is not best]
+        return [row for row in others if not self.shift(row, best).is_significant]
 
 
 def tune(space: SettingSpace, chip: Target, effort: TuningEffort) -> Tuning:
@@ -150,21 +148,20 @@ def tune(space: SettingSpace, chip: Target, effort: TuningEffort) -> Tuning:
     if effort.runs is not None and effort.runs < 1:
         raise BadInput(f"--runs {effort.runs}; legal: from 1 on")
     tuning = Tuning(space, chip)
-    searching = _Search(tuning, effort)
     try:
-        searching.run()
+        _Search(tuning, effort).run()
     except KeyboardInterrupt:
         if not tuning.timed:
             raise
         tuning.is_interrupted = True
     if not tuning.timed:
-        raise _illegal_throughout(tuning)
+        raise _no_legal_setting(tuning)
     return tuning
 
 
-def _illegal_throughout(tuning: Tuning) -> BadInput:
+def _no_legal_setting(tuning: Tuning) -> BadInput:
     case = tuning.space.case
-    reasons = Counter(each.error for each in tuning.trials.values() if each.error)
+    reasons = Counter(row.error for row in tuning.trials.values() if row.error)
     (reason, times), *_ = reasons.most_common(1)
     return BadInput(
         f"{case.file}: none of the {len(tuning.trials)} settings of {case.name} that were tried on "
@@ -193,12 +190,12 @@ class _Search:
         )
 
     def run(self) -> None:
-        """Run trials until none is left, or nothing untried is promising."""
+        """Run trials until none is left, or no untried setting is promising."""
         self._try([self._space.default])
         self._sweep()
-        while self._trials_left and (proposed := self._promising()):
-            self._try(proposed)
-            if self._tuning.timed[:1] and self._tuning.timed[0].setting in proposed:
+        while self._trials_left and (settings := self._promising_settings()):
+            self._try(settings)
+            if self._best is not None and self._best.setting in settings:
                 self._sweep()
 
     @property
@@ -210,15 +207,16 @@ class _Search:
         return next(iter(self._tuning.timed), None)
 
     def _try(self, settings: Sequence[Setting]) -> None:
-        """Try settings, as many as are left, together."""
-        new = [each for each in dict.fromkeys(settings) if each not in self._tuning.trials]
-        new = new[: self._trials_left]
-        if not new:
+        """Try the settings that are not tried yet, together, up to the limit of trials."""
+        trials = self._tuning.trials
+        untried = [setting for setting in dict.fromkeys(settings) if setting not in trials]
+        untried = untried[: self._trials_left]
+        if not untried:
             return
         best = self._best
         limit_us = None if best is None else best.time_us
-        points = [[list(setting), limit_us] for setting in new]
-        begun_s = monotonic()
+        points = [[list(setting), limit_us] for setting in untried]
+        start_s = monotonic()
         is_short = self._trial_s * len(points) < _MOST_IN_PROCESS_S
         results = search.map(
             self._function,
@@ -227,10 +225,10 @@ class _Search:
             processes=1 if is_short and not self._effort.ray else self._effort.processes,
             chunk=1,
         )
-        self._trial_s = max(self._trial_s, (monotonic() - begun_s) / len(points))
-        for setting, result in zip(new, results, strict=True):
-            self._tuning.trials[setting] = _trial_of(setting, result)
-        count, best = len(self._tuning.trials), self._best
+        self._trial_s = max(self._trial_s, (monotonic() - start_s) / len(points))
+        for setting, result in zip(untried, results, strict=True):
+            trials[setting] = _trial_of(setting, result)
+        count, best = len(trials), self._best
         best_text = ""
         if best is not None:
             best_text = f", best {best.time_us:.4g} us: {self._space.text(best.setting)}"
@@ -238,22 +236,22 @@ class _Search:
 
     def _sweep(self) -> None:
         """Give one parameter after the other all of its values, until nothing is faster."""
-        unchanged = 0
-        while unchanged < len(self._space.parameters) and self._trials_left:
-            for at in range(len(self._space.parameters)):
-                before = self._best
-                centre = self._space.default if before is None else before.setting
-                self._try(self._settings_along(centre, at))
-                unchanged = unchanged + 1 if self._is_no_faster(before) else 1
-                if unchanged >= len(self._space.parameters):
+        unchanged_count = 0
+        while unchanged_count < len(self._space.parameters) and self._trials_left:
+            for parameter in range(len(self._space.parameters)):
+                previous_best = self._best
+                centre = self._space.default if previous_best is None else previous_best.setting
+                self._try(self._settings_along(centre, parameter))
+                unchanged_count = unchanged_count + 1 if self._is_no_faster(previous_best) else 1
+                if unchanged_count >= len(self._space.parameters):
                     break
 
-    def _is_no_faster(self, before: TuningTrial | None) -> bool:
-        """True if the best is no more than a few thousandths faster than `before`."""
+    def _is_no_faster(self, previous_best: TuningTrial | None) -> bool:
+        """True if the best trial is not `_LEAST_GAIN` of the time faster than `previous_best`."""
         best = self._best
-        if best is None or before is None:
-            return best is before
-        return best.time_us > (1 - _LEAST_GAIN) * before.time_us
+        if best is None or previous_best is None:
+            return best is previous_best
+        return best.time_us > (1 - _LEAST_GAIN) * previous_best.time_us
 
     def _settings_along(self, centre: Setting, parameter: int) -> list[Setting]:
         """The settings that differ in one parameter, its nearest values first."""
@@ -269,22 +267,22 @@ class _Search:
         )
 
     def _exceeds_memory(self, setting: Setting) -> bool:
-        """True if a setting is at least as large as one that exceeded a memory."""
+        """True if a setting is at least as large as a setting that exceeded a memory."""
         return any(
-            self._is_as_large(setting, each.setting)
-            for each in self._tuning.trials.values()
-            if each.kind == _MEMORY
+            self._is_as_large(setting, row.setting)
+            for row in self._tuning.trials.values()
+            if row.kind == _MEMORY
         )
 
     def _is_refused(self, parameter: int, index: int) -> bool:
         """True if a value was never legal, and refused twice or where another value is legal."""
-        trials = [each for each in self._tuning.trials.values() if each.setting[parameter] == index]
-        refused = [each.setting for each in trials if each.error]
-        if not refused or len(refused) < len(trials):
+        trials = [row for row in self._tuning.trials.values() if row.setting[parameter] == index]
+        refusals = [row.setting for row in trials if row.error]
+        if not refusals or len(refusals) < len(trials):
             return False
-        legal = [each.setting for each in self._tuning.trials.values() if not each.error]
-        return len(refused) >= _MOST_REFUSALS or any(
-            _differ_only_in(parameter, setting, other) for setting in refused for other in legal
+        legal = [row.setting for row in self._tuning.trials.values() if not row.error]
+        return len(refusals) >= _MOST_REFUSALS or any(
+            _differ_only_in(parameter, setting, other) for setting in refusals for other in legal
         )
 
     def _is_as_large(self, setting: Setting, other: Setting) -> bool:
@@ -298,8 +296,8 @@ class _Search:
                 return False
         return True
 
-    def _promising(self) -> list[Setting]:
-        """The untried settings that the main effects call fastest.
+    def _promising_settings(self) -> list[Setting]:
+        """The untried settings that the main effects predict as fastest.
 
         A parameter without an effect keeps its best value while other settings are left.
         """
@@ -317,12 +315,12 @@ class _Search:
             without_effect = [
                 at for at, column in enumerate(effects) if np.ptp(column) < _LEAST_GAIN
             ]
-            like_best = [
+            settings = [
                 setting
                 for setting in untried
                 if all(setting[at] == best.setting[at] for at in without_effect)
             ]
-            untried = like_best or untried
+            untried = settings or untried
         logs = [
             sum(column[index] for column, index in zip(effects, setting, strict=True))
             for setting in untried
@@ -336,15 +334,15 @@ class _Search:
         A value without a trial has the effect of the parameter's average.
         """
         # A trial that was ended early counts with its bound: it takes at least that long.
-        trials = [each for each in self._tuning.trials.values() if each.is_timed or each.beyond_us]
+        trials = [row for row in self._tuning.trials.values() if row.is_timed or row.beyond_us]
         counts = [len(parameter.values) for parameter in self._space.parameters]
         if not trials:
             return [np.zeros(count) for count in counts]
-        logs = np.log([each.time_us if each.is_timed else each.beyond_us for each in trials])
-        columns = self._columns([each.setting for each in trials])
+        logs = np.log([row.time_us if row.is_timed else row.beyond_us for row in trials])
+        columns = self._columns([row.setting for row in trials])
         normal_matrix = columns.T @ columns + _RIDGE * np.eye(columns.shape[1])
-        fitted = np.linalg.solve(normal_matrix, columns.T @ (logs - logs.mean()))
-        return np.split(fitted, np.cumsum(counts)[:-1])
+        effects = np.linalg.solve(normal_matrix, columns.T @ (logs - logs.mean()))
+        return np.split(effects, np.cumsum(counts)[:-1])
 
     def _columns(self, settings: Sequence[Setting]) -> npt.NDArray[np.float64]:
         """A column for each value of each parameter: 1 where a setting has it."""
@@ -357,7 +355,7 @@ class _Search:
 
 
 def _conditions(kernel: Launchable) -> tuple[object, ...]:
-    """Settings beside its source that decide what a kernel may do and how long it takes."""
+    """The settings beside a kernel's source on which its legality and its time depend."""
     choice = kernel.version()
     return (
         choice.version.name,

@@ -1,7 +1,7 @@
-"""Names of `torch_xla` that are not here: each with its reason, and what is here instead.
+"""Names of `torch_xla` that are not here, each with the reason and its replacement.
 
 `hasattr` is False for them, and a from-import raises an ImportError (note 0035). The names are the
-public ones of torch_xla 2.9.0, and of older ones where programs still use them.
+public names of torch_xla 2.9.0, and names of older releases that programs still use.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from trnsim.absence import Absence, AbsentAttribute, AbsentImport, AbsentNames
 
-__all__ = ["AbsentAttribute", "AbsentImport", "absent"]
+__all__ = ["AbsentAttribute", "AbsentImport", "absence_getter"]
 
 _LATER: Final = "operators run at once, and programs are compiled beside them"
 _SPMD: Final = "sharding by annotations is not modelled for PyTorch"
@@ -168,15 +168,15 @@ _TABLE: Final[dict[str, dict[str, tuple[str, str]]]] = {
 }
 
 
-def absent(
+def absence_getter(
     public: str, module: str, further_names: Mapping[str, tuple[str, str]] | None = None
 ) -> Any:
-    """The `__getattr__` of a module, which refuses the absent names that AWS's or PyTorch's has.
+    """A `__getattr__` for a module of ours, which refuses names that only the real module has.
 
     Args:
         public: the module's name in programs.
-        module: its name here.
-        further_names: further names, each with a reason and what is here instead.
+        module: the module's name in trnsim.
+        further_names: further names to refuse, each with the reason and its replacement.
     """
     table = _TABLE.get(public, {}) | dict(further_names or {})
 

@@ -20,11 +20,11 @@ _FETCH_KIND: Final = "copy to the host of several tensors"
 
 
 class ToXlaTensorArena:
-    """A conversion of all selected values within a nested one, in one call.
+    """A conversion of all selected values within a nested value, by one call of a function.
 
     Args:
-        convert_fn: the function from the selected values to as many converted ones.
-        select_fn: true of a value that is converted.
+        convert_fn: function from the list of the selected values to a list of as many new values.
+        select_fn: predicate of the values to convert.
     """
 
     def __init__(
@@ -35,48 +35,54 @@ class ToXlaTensorArena:
 
     def transform(self, inputs: Any) -> Any:
         """`inputs` rebuilt with converted values; a value that occurs twice is converted once."""
-        selected: dict[int, Any] = {}
-        self._collect(inputs, selected, set())
-        converted = self._convert_fn([*selected.values()]) if selected else []
-        return self._rebuilt(inputs, dict(zip(selected, converted, strict=True)), {})
+        selected_values: dict[int, Any] = {}
+        self._collect(inputs, selected_values, set())
+        new_values_by_id = self._convert_fn([*selected_values.values()]) if selected_values else []
+        return self._new_value(
+            inputs, dict(zip(selected_values, new_values_by_id, strict=True)), {}
+        )
 
-    def _collect(self, value: Any, selected: dict[int, Any], visited_ids: set[int]) -> None:
+    def _collect(self, value: Any, selected_values: dict[int, Any], visited_ids: set[int]) -> None:
         if self._select_fn(value):
-            selected.setdefault(id(value), value)
+            selected_values.setdefault(id(value), value)
         elif id(value) not in visited_ids:
             visited_ids.add(id(value))
             for part in _parts(value):
-                self._collect(part, selected, visited_ids)
+                self._collect(part, selected_values, visited_ids)
 
-    def _rebuilt(self, value: Any, converted: dict[int, Any], rebuilt: dict[int, Any]) -> Any:
-        if id(value) in converted:
-            return converted[id(value)]
-        if id(value) not in rebuilt:
-            self._rebuild(value, converted, rebuilt)
-        return rebuilt[id(value)]
+    def _new_value(
+        self, value: Any, new_values_by_id: dict[int, Any], new_values: dict[int, Any]
+    ) -> Any:
+        if id(value) in new_values_by_id:
+            return new_values_by_id[id(value)]
+        if id(value) not in new_values:
+            self._add_new_value(value, new_values_by_id, new_values)
+        return new_values[id(value)]
 
-    def _rebuild(self, value: Any, converted: dict[int, Any], rebuilt: dict[int, Any]) -> None:
-        """Put a new value in `rebuilt`, before its parts: a value may be within itself."""
+    def _add_new_value(
+        self, value: Any, new_values_by_id: dict[int, Any], new_values: dict[int, Any]
+    ) -> None:
+        """Put a new value in `new_values`, before its parts: a value may be within itself."""
 
         def parts(values: Iterable[Any]) -> list[Any]:
-            return [self._rebuilt(part, converted, rebuilt) for part in values]
+            return [self._new_value(part, new_values_by_id, new_values) for part in values]
 
         if isinstance(value, dict):
             new_dict: dict[Any, Any] = {}
-            rebuilt[id(value)] = new_dict
+            new_values[id(value)] = new_dict
             new_dict.update(zip(value, parts(value.values()), strict=True))
         elif isinstance(value, list | tuple):
             new_list: list[Any] = []
-            rebuilt[id(value)] = new_list
+            new_values[id(value)] = new_list
             new_list.extend(parts(value))
         elif isinstance(value, set):
-            rebuilt[id(value)] = {*parts(value)}
+            new_values[id(value)] = {*parts(value)}
         else:
-            rebuilt[id(value)] = value
+            new_values[id(value)] = value
             attributes = vars(value) if _is_plain_object(value) else {}
             new_attributes = dict(zip(attributes, parts(attributes.values()), strict=True))
             if any(new_attributes[name] is not attributes[name] for name in new_attributes):
-                rebuilt[id(value)] = duplicate = copy.copy(value)
+                new_values[id(value)] = duplicate = copy.copy(value)
                 vars(duplicate).update(new_attributes)
 
 
@@ -96,11 +102,11 @@ def _parts(value: Any) -> Iterator[Any]:
         yield from vars(value).values()
 
 
-def on_host(data: Any) -> Any:
+def copy_to_host(data: Any) -> Any:
     """`data` with a copy on the host of each tensor of the device."""
 
     def copy_tensors(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-        with cuts.fetched(tensors, _FETCH_KIND):
+        with cuts.fetch_together(tensors, _FETCH_KIND):
             return [tensor.detach().cpu() for tensor in tensors]
 
     return ToXlaTensorArena(
@@ -108,7 +114,7 @@ def on_host(data: Any) -> Any:
     ).transform(data)
 
 
-def on_device(data: Any, device: torch.device | str) -> Any:
+def copy_to_device(data: Any, device: torch.device | str) -> Any:
     """`data` with each tensor of the host on the device."""
     return ToXlaTensorArena(
         lambda tensors: [tensor.to(device) for tensor in tensors],

@@ -33,7 +33,7 @@ WIDEST: Final = "cat stack index_copy"
 
 
 def install(library: Library) -> None:
-    """Let autocast of the device follow these lists."""
+    """Give autocast of the device these lists in place of PyTorch's; add the kernels they lack."""
     lists = (
         (LOW_PRECISION, autocast.low_precision_dtype),
         (FLOAT32, autocast.float32_dtype),

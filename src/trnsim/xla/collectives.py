@@ -22,7 +22,7 @@ from trnsim.torch.traces import exchanges
 from trnsim.torch.traces.exchanges import exchange_tracing
 from trnsim.user_warnings import warn
 from trnsim.xla import process_groups, ranks
-from trnsim.xla.arenas import on_host
+from trnsim.xla.arenas import copy_to_host
 from trnsim.xla.collective_arguments import (
     CollectiveMisused,
     require_dim,
@@ -30,7 +30,7 @@ from trnsim.xla.collective_arguments import (
     require_tensor,
 )
 from trnsim.xla.cuts.cutting import cuts
-from trnsim.xla.cuts.foreign_calls import PERMUTATION, unrecorded
+from trnsim.xla.cuts.foreign_calls import PERMUTATION, no_recording
 
 Groups = Sequence[Sequence[int]] | None
 """The ranks of each group; None for one group of all ranks."""
@@ -69,12 +69,14 @@ def subgroup(groups: Groups) -> Any:
     default_group, all_groups = ranks.group(), _all_groups(groups)
     if len(all_groups) == 1:
         return default_group
-    cached = _subgroups.setdefault(tuple(map(tuple, all_groups)), [])
-    if not cached or cached[0] is not default_group:  # a subgroup ends with the default group
+    group_pair = _subgroups.setdefault(tuple(map(tuple, all_groups)), [])
+    if (
+        not group_pair or group_pair[0] is not default_group
+    ):  # a subgroup ends with the default group
         members = _own_group(all_groups)
-        cached[:] = [default_group, dist.new_group(members, use_local_synchronization=True)]
-        process_groups.keep_mesh(cached[1].group_name, all_groups)
-    return cached[1]
+        group_pair[:] = [default_group, dist.new_group(members, use_local_synchronization=True)]
+        process_groups.keep_mesh(group_pair[1].group_name, all_groups)
+    return group_pair[1]
 
 
 def _own_group(all_groups: list[list[int]]) -> list[int]:
@@ -89,7 +91,7 @@ def _all_groups(groups: Groups) -> list[list[int]]:
     Raises:
         CollectiveMisused: for groups that overlap, leave out a rank, or name others.
     """
-    all_groups, world = _listed_groups(groups), _world(groups)
+    all_groups, world = rank_lists(groups), _world(groups)
     members = [rank for group in all_groups for rank in group]
     if members and sorted(members) != list(range(world)):
         raise CollectiveMisused(
@@ -100,7 +102,7 @@ def _all_groups(groups: Groups) -> list[list[int]]:
     return all_groups or [list(range(world))]
 
 
-def _listed_groups(groups: Any) -> list[list[int]]:
+def rank_lists(groups: Any) -> list[list[int]]:
     """The ranks of each group; a group without ranks is left out.
 
     Raises:
@@ -120,8 +122,8 @@ def _listed_groups(groups: Any) -> list[list[int]]:
 
 
 def _is_alone(groups: Groups = None) -> bool:
-    """True for a world of one rank, which exchanges nothing; warns of groups of more ranks."""
-    members = _listed_groups(groups)
+    """True for a world of one rank; a warning for groups that name further ranks."""
+    members = rank_lists(groups)
     if _world(groups) > 1:
         return False
     if members not in ([], [[0]]):
@@ -134,31 +136,38 @@ def _is_alone(groups: Groups = None) -> bool:
 
 
 def group_size(groups: Groups) -> int:
-    """The number of ranks of a group.
+    """The number of ranks of each group.
 
     Raises:
-        CollectiveMisused: for a value that is not a list of groups of ranks.
+        CollectiveMisused: for groups of different sizes, and a value that is no list of groups.
     """
-    members = _listed_groups(groups)
+    members = rank_lists(groups)
+    if len({*map(len, members)}) > 1:
+        raise CollectiveMisused(
+            f"groups {members} of different sizes; legal: groups of one size, as each rank gets "
+            "as many parts",
+            fix="give each group as many ranks; xm.all_reduce takes groups of different sizes",
+            line=program_line(),
+        )
     return len(members[0]) if members else _world(groups)
 
 
 def _world(groups: Groups) -> int:
-    """The number of ranks; a traced program of one process has the ranks that its groups name.
+    """The number of ranks; in a traced program of one process the number that its groups name.
 
-    neuronx-distributed traces a rank's program where `torch.distributed` is a stand-in of its own.
+    neuronx-distributed replaces `torch.distributed` by its own stand-in while it traces.
     """
     world = ranks.world_size()
     if not exchange_tracing.is_on:
         return world
-    distributed: Any = torch.distributed  # as it is now, in place of `dist`
-    if distributed.is_initialized():
-        world = max(world, int(distributed.get_world_size()))
-    return world if world > 1 else sum(map(len, _listed_groups(groups))) or world
+    torch_distributed: Any = torch.distributed  # as it is now, in place of `dist`
+    if torch_distributed.is_initialized():
+        world = max(world, int(torch_distributed.get_world_size()))
+    return world if world > 1 else sum(map(len, rank_lists(groups))) or world
 
 
-def _operation(reduce_type: str) -> Any:
-    operation = _OPERATIONS.get(reduce_type)
+def _operation(reduce_type: object) -> Any:
+    operation = _OPERATIONS.get(reduce_type) if isinstance(reduce_type, str) else None
     if operation is None:
         raise CollectiveMisused(
             f"a reduction {reduce_type!r}; legal: {', '.join(_OPERATIONS)}",
@@ -175,7 +184,7 @@ def all_reduce(
     groups: Groups = None,
     pin_layout: bool = True,
 ) -> Any:
-    """The reduction over the ranks, times `scale`: a new tensor, or in place for a list."""
+    """The reduction over the ranks, times `scale`: a new tensor, or the list, changed in place."""
     del pin_layout
     _operation(reduce_type)  # refuses an unknown reduction
     require_scale("all_reduce", scale)
@@ -196,10 +205,10 @@ def _reduce(tensor: Tensor, reduce_type: str, scale: float, groups: Groups) -> T
     if exchange_tracing.is_on:
         result = exchanges.all_reduce(tensor, _TRACED_NAMES[reduce_type], _all_groups(groups))
         return tensor.copy_(result if scale == 1 else result * scale)
-    dense = tensor if tensor.is_contiguous() else tensor.contiguous()
-    dist.all_reduce(dense, _operation(reduce_type), subgroup(groups))
-    if dense is not tensor:
-        tensor.copy_(dense)
+    dense_tensor = tensor if tensor.is_contiguous() else tensor.contiguous()
+    dist.all_reduce(dense_tensor, _operation(reduce_type), subgroup(groups))
+    if dense_tensor is not tensor:
+        tensor.copy_(dense_tensor)
     return tensor if scale == 1 else tensor.mul_(scale)
 
 
@@ -212,7 +221,7 @@ def all_gather(
     channel_id: object = None,
     use_global_device_ids: object = None,
 ) -> Any:
-    """The values of all ranks of the group, one after the other along `dim`.
+    """The values of the group's ranks, concatenated along `dim`.
 
     Raises:
         CollectiveMisused: for a list with `pin_layout`, which torch_xla does not have; for outputs
@@ -227,17 +236,19 @@ def all_gather(
                 line=program_line(),
             )
         pairs = zip(value, _outputs("all_gather", value, output), strict=True)
-        return [all_gather(part, dim, groups, to, pin_layout) for part, to in pairs]
+        return [all_gather(part, dim, groups, target, pin_layout) for part, target in pairs]
     require_dim("all_gather", value, dim)
     if _is_alone(groups):
         return _store_result("all_gather", output, value.detach().clone())
-    dense = value.detach().movedim(dim, 0).contiguous()
+    dense_tensor = value.detach().movedim(dim, 0).contiguous()
     if exchange_tracing.is_on:
-        gathered = exchanges.all_gather(dense, _all_groups(groups))
+        gathered_tensor = exchanges.all_gather(dense_tensor, _all_groups(groups))
     else:
-        gathered = dense.new_empty((dense.shape[0] * group_size(groups), *dense.shape[1:]))
-        dist.all_gather_single(gathered, dense, subgroup(groups))
-    return _store_result("all_gather", output, gathered.movedim(0, dim).contiguous())
+        gathered_tensor = dense_tensor.new_empty(
+            (dense_tensor.shape[0] * group_size(groups), *dense_tensor.shape[1:])
+        )
+        dist.all_gather_single(gathered_tensor, dense_tensor, subgroup(groups))
+    return _store_result("all_gather", output, gathered_tensor.movedim(0, dim).contiguous())
 
 
 def _outputs(kind: str, values: list[Any], output: Any) -> list[Any]:
@@ -260,7 +271,7 @@ def _outputs(kind: str, values: list[Any], output: Any) -> list[Any]:
 
 
 def _store_result(kind: str, output: Any, result: Tensor) -> Tensor:
-    """`result`, in `output` where a program gives one.
+    """`result`; `output` with its values if the program gives an output.
 
     Raises:
         CollectiveMisused: for an `output` that is no tensor, or has another shape.
@@ -275,8 +286,8 @@ def _store_result(kind: str, output: Any, result: Tensor) -> Tensor:
             fix="give a tensor of the result's shape, or leave it out",
             line=program_line(),
         )
-    stored: Tensor = output.copy_(result)
-    return stored
+    filled_output: Tensor = output.copy_(result)
+    return filled_output
 
 
 def reduce_scatter(
@@ -300,19 +311,23 @@ def reduce_scatter(
     options = (scale, scatter_dim, shard_count, groups)
     if isinstance(input, list):
         pairs = zip(input, _outputs("reduce_scatter", input, output), strict=True)
-        return [reduce_scatter(reduce_type, part, *options, to) for part, to in pairs]
+        return [reduce_scatter(reduce_type, part, *options, target) for part, target in pairs]
     del pin_layout, channel_id, use_global_device_ids
     operation = _operation(reduce_type)
     require_scale("reduce_scatter", scale)
     _check_shards("reduce_scatter", input, scatter_dim, shard_count, groups)
-    dense = input.detach().movedim(scatter_dim, 0).contiguous()
+    dense_tensor = input.detach().movedim(scatter_dim, 0).contiguous()
     if _is_alone(groups):
-        shard = dense.clone()
+        shard = dense_tensor.clone()
     elif exchange_tracing.is_on:
-        shard = exchanges.reduce_scatter(dense, _TRACED_NAMES[reduce_type], _all_groups(groups))
+        shard = exchanges.reduce_scatter(
+            dense_tensor, _TRACED_NAMES[reduce_type], _all_groups(groups)
+        )
     else:
-        shard = dense.new_empty((dense.shape[0] // shard_count, *dense.shape[1:]))
-        dist.reduce_scatter_single(shard, dense, operation, subgroup(groups))
+        shard = dense_tensor.new_empty(
+            (dense_tensor.shape[0] // shard_count, *dense_tensor.shape[1:])
+        )
+        dist.reduce_scatter_single(shard, dense_tensor, operation, subgroup(groups))
     if scale != 1:
         shard = shard * scale
     return _store_result("reduce_scatter", output, shard.movedim(0, scatter_dim).contiguous())
@@ -357,29 +372,29 @@ def all_to_all(
 
 
 def collective_permute(value: Tensor, pairs: Sequence[Sequence[int]]) -> Tensor:
-    """The value of the rank that sends to this one; zeros where none does.
+    """The value of the rank that sends to this rank; zeros if no rank does.
 
     Raises:
         CollectiveMisused: for pairs of other ranks, or in which a rank sends or receives twice.
     """
     require_tensor("collective_permute", value)
     _require_pairs(pairs)
-    own_rank, dense = ranks.ordinal(), value.detach().contiguous()
-    result = torch.zeros_like(dense)
+    own_rank, dense_tensor = ranks.ordinal(), value.detach().contiguous()
+    result = torch.zeros_like(dense_tensor)
     waits: list[Any] = []
-    with unrecorded():
+    with no_recording():
         for source, target in pairs:
             if source == target == own_rank:
-                result.copy_(dense)
+                result.copy_(dense_tensor)
             elif source == own_rank:
-                waits.append(dist.isend(dense, target, ranks.group()))
+                waits.append(dist.isend(dense_tensor, target, ranks.group()))
             elif target == own_rank:
                 waits.append(dist.irecv(result, source, ranks.group()))
     for work in waits:
         work.wait()
     if is_neuron(result.device):
         constants = tuple(tuple(pair) for pair in pairs)
-        cuts.record(PERMUTATION, [dense], [result], constants)
+        cuts.record(PERMUTATION, [dense_tensor], [result], constants)
     return result
 
 
@@ -425,24 +440,25 @@ def collective_broadcast(
         CollectiveMisused: for a root outside this rank's group, or a value that is not a tensor.
     """
     del pin_layout
-    received_tensors = list(tensors)
+    is_list = isinstance(tensors, Iterable) and not isinstance(tensors, Tensor)
+    received_tensors: list[Any] = list(tensors) if is_list else [tensors]
     for tensor in received_tensors:
         require_tensor("collective_broadcast", tensor)
-    alone = _is_alone(groups)
-    members = [0] if alone else _own_group(_all_groups(groups))
-    if root_ordinal not in members:
+    is_alone = _is_alone(groups)
+    own_group = [0] if is_alone else _own_group(_all_groups(groups))
+    if root_ordinal not in own_group:
         raise CollectiveMisused(
             f"xm.collective_broadcast from rank {root_ordinal!r}; legal: a rank of this rank's "
-            f"group, {members}",
-            fix=f"root_ordinal={members[0]}",
+            f"group, {own_group}",
+            fix=f"root_ordinal={own_group[0]}",
             line=program_line(),
         )
-    if not alone:
+    if not is_alone:
         for tensor in received_tensors:
             dist.broadcast(tensor.detach(), root_ordinal, subgroup(groups))
 
 
-def gathered_objects(value: object) -> list[Any]:
+def gather_objects(value: object) -> list[Any]:
     """The objects of all ranks, in the order of the ranks."""
     if _is_alone():
         return [pickle.loads(pickle.dumps(value))]  # noqa: S301  it was pickled here
@@ -458,7 +474,7 @@ def rendezvous(
 
     Raises:
         TypeError: for a payload that is not bytes.
-        CollectiveMisused: for some of the ranks only, which torch_xla does not have either.
+        CollectiveMisused: for `replicas` that are not all ranks; torch_xla refuses them too.
     """
     kind: type = type(payload)
     if not issubclass(kind, bytes):
@@ -469,10 +485,10 @@ def rendezvous(
             fix="leave `replicas` out: all ranks meet",
             line=program_line(),
         )
-    return gathered_objects(payload)
+    return gather_objects(payload)
 
 
 def mesh_reduce(tag: str, data: Any, reduce_fn: Callable[[list[Any]], Any]) -> Any:
     """`reduce_fn` of the list of all ranks' data, on the host, in the order of the ranks."""
     del tag
-    return reduce_fn(gathered_objects(on_host(data)))
+    return reduce_fn(gather_objects(copy_to_host(data)))

@@ -86,7 +86,7 @@ def share_guard(system: str = sys.platform, folder: Path | None = None) -> None:
     """Make C++'s guard of XLA's device type that of the neuron device.
 
     Raises:
-        AbsentImport: where the library, or the table in it, is not as it was tested.
+        AbsentImport: for a library without the tested table.
     """
     library = (folder or Path(torch.__file__).parent / "lib") / _LIBRARIES.get(system, "libc10.so")
     symbol = _GUARDS.get(system, _ITANIUM_GUARDS)
@@ -121,7 +121,7 @@ def _factory(name: str) -> Callable[..., Any]:
 
 
 def _name_tensors() -> None:
-    """Let neuron tensors show an xla device as theirs."""
+    """Let neuron tensors have an xla device."""
     base: Any = torch._C.TensorBase
     tensor: Any = torch.Tensor
     own_device, own_to = base.device.__get__, base.to
@@ -174,7 +174,7 @@ def _install_autocast() -> None:
         *("is_autocast_enabled", "set_autocast_enabled"),
         *("get_autocast_dtype", "set_autocast_dtype"),
     ):
-        setattr(torch_module, name, _accepting_xla(getattr(torch, name)))
+        setattr(torch_module, name, _accept_xla(getattr(torch, name)))
     torch.set_autocast_dtype(DEVICE_TYPE, torch.bfloat16)
     autocast_lists.install(_kernels[0])
     autocast: Any = torch.amp.autocast_mode.autocast
@@ -188,7 +188,7 @@ def _install_autocast() -> None:
     autocast.__init__ = begin
 
 
-def _accepting_xla(function: Callable[..., Any]) -> Callable[..., Any]:
+def _accept_xla(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of the name of a device type, which takes "xla" as the neuron device's."""
 
     @wraps(function)
@@ -224,7 +224,7 @@ def _install_fakes(module: Any) -> None:
     kind: Any = module.FakeTensor
     make, own_device = kind.__new__, kind.device.fget
 
-    def new(cls: Any, mode: Any, elem: Any, device: Any, *args: Any, **options: Any) -> Any:
+    def new_fake(cls: Any, mode: Any, elem: Any, device: Any, *args: Any, **options: Any) -> Any:
         return make(cls, mode, elem, _neuron_device(device), *args, **options)
 
     def device(self: Any) -> Any:
@@ -234,4 +234,4 @@ def _install_fakes(module: Any) -> None:
             _xla_device(neuron_device.index) if neuron_device.type == DEVICE_TYPE else neuron_device
         )
 
-    kind.__new__, kind.device = staticmethod(new), property(device)
+    kind.__new__, kind.device = staticmethod(new_fake), property(device)

@@ -33,7 +33,7 @@ class MeshRefused(BadInput, ValueError):
 def install() -> None:
     """Replace PyTorch's `new_group`, and give process groups torch_xla's attribute `_mesh`."""
     module: Any = dist.distributed_c10d
-    new_group = _of_own_ranks(module.new_group)
+    new_group = _limit_to_own_ranks(module.new_group)
     module.new_group = new_group
     setattr(dist, "new_group", new_group)  # noqa: B010  a stub says Final
     kind: Any = dist.ProcessGroup
@@ -50,7 +50,7 @@ def keep_mesh(name: str, mesh: list[list[int]]) -> None:
     _meshes[name] = mesh
 
 
-def _of_own_ranks(make: Callable[..., Any]) -> Callable[..., Any]:
+def _limit_to_own_ranks(make: Callable[..., Any]) -> Callable[..., Any]:
     """PyTorch's `new_group`, which for groups of the backend "xla" waits only for their ranks."""
 
     @wraps(make)
@@ -62,7 +62,7 @@ def _of_own_ranks(make: Callable[..., Any]) -> Callable[..., Any]:
         options["use_local_synchronization"] = True
         settings = options.get("pg_options")
         group_options = settings.get(_OPTIONS, {}) if isinstance(settings, dict) else {}
-        mesh = group_options.get("mesh") or (group_options.get("spmd") and _inferred_mesh(members))
+        mesh = group_options.get("mesh") or (group_options.get("spmd") and _infer_mesh(members))
         group = make(members, *args, **options)
         if group is None:  # this rank is not among them
             return dist.GroupMember.NON_GROUP_MEMBER
@@ -77,7 +77,7 @@ def _mesh_of(members: list[int]) -> list[list[int]]:
     return [[rank] for rank in range(dist.get_world_size())] if len(members) == 1 else [members]
 
 
-def _inferred_mesh(members: list[int]) -> list[list[int]]:
+def _infer_mesh(members: list[int]) -> list[list[int]]:
     """The rectangular mesh of all ranks in which `members` are a row or a column; [] for one group.
 
     Raises:
@@ -86,8 +86,8 @@ def _inferred_mesh(members: list[int]) -> list[list[int]]:
     world, size = dist.get_world_size(), len(members)
     if size in (0, 1, world):
         return []
-    rows = [list(range(first, first + size)) for first in range(0, world - size + 1, size)]
-    columns = [list(range(first, world, world // size)) for first in range(world // size)]
+    rows = [list(range(start, start + size)) for start in range(0, world - size + 1, size)]
+    columns = [list(range(start, world, world // size)) for start in range(world // size)]
     for mesh in (rows, columns):
         if world % size == 0 and members in mesh:
             return mesh

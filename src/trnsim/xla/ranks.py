@@ -33,7 +33,7 @@ _SOURCE: Final = "torch_xla 2.9.0, _internal/neuron.py"
 
 
 def map_launcher(environment: MutableMapping[str, str]) -> None:
-    """Set AWS's variables of a process that torchrun started; other processes keep theirs.
+    """Set AWS's variables in a process that torchrun started, and in no other process.
 
     Raises:
         BadInput: for another number of cores than of processes.
@@ -128,7 +128,7 @@ _is_own_group: Final[list[bool]] = []
 
 
 def group() -> Any:
-    """The default process group, created here if the program has not created one."""
+    """The default process group, created here if the program has not done so."""
     if not dist.is_initialized():
         dist.init_process_group(BACKEND)
         _is_own_group.append(True)

@@ -1,11 +1,10 @@
-"""The seeds of the device: one moves at each draw, the other at the end of each step.
+"""The seeds of the device: a draw moves the running number, the end of a step moves the seed.
 
-torch_xla keeps two 64-bit numbers for a device. A draw moves the running one,
+torch_xla keeps two 64-bit numbers for a device. A draw is seeded with the running number after
 
-    running = 214013 running + 2531011,
+    running = 214013 running + 2531011.
 
-and takes what it is then for its seed. The end of a step moves the other, and restarts the running
-one from it:
+The end of a step moves the seed, and restarts the running number from it:
 
     running = seed = 7012063 seed + 1012031.
 
@@ -62,11 +61,11 @@ class Seeds:
         rng.draw_listeners.append(self._draw)
         # PyTorch's checkpoint keeps a device's state by these names.
         patched: Any = device_module
-        patched.get_rng_state, patched.set_rng_state = self.packed, self.unpack
+        patched.get_rng_state, patched.set_rng_state = self.pack, self.unpack
 
-    def running(self, device: Device = None) -> int:
+    def running_number(self, device: Device = None) -> int:
         """The running number, which the next draw moves."""
-        return self._of(core_index(device))[1]
+        return self._numbers_of(core_index(device))[1]
 
     def set(self, seed: int, device: Device = None) -> None:
         """Set both numbers.
@@ -89,42 +88,44 @@ class Seeds:
     def end_step(self) -> None:
         """Move the seeds of all cores at the end of a step."""
         for core in {0, *self._numbers}:
-            seed = _moved(self._of(core)[0], _STEP)
+            seed = _next_number(self._numbers_of(core)[0], _STEP)
             self._numbers[core] = seed, seed
 
-    def packed(self, device: Device = None) -> Tensor:
+    def pack(self, device: Device = None) -> Tensor:
         """Both numbers as sixteen bytes on the host."""
-        content = bytearray(_STATE.pack(*self._of(core_index(device))))
+        content = bytearray(_STATE.pack(*self._numbers_of(core_index(device))))
         return torch.frombuffer(content, dtype=torch.uint8)
 
     def unpack(self, state: Tensor, device: Device = None) -> None:
-        """Restore what `packed` gave.
+        """Restore the numbers that `pack` returned.
 
         Raises:
             StateRefused: for anything but sixteen bytes.
         """
-        if state.dtype is not torch.uint8 or state.numel() != _STATE.size:
+        is_tensor = isinstance(state, Tensor)  # pyright: ignore[reportUnnecessaryIsInstance]  of a user
+        if not is_tensor or state.dtype is not torch.uint8 or state.numel() != _STATE.size:
+            actual = f"{state.numel()} elements of {state.dtype}" if is_tensor else repr(state)
             raise StateRefused(
-                f"a state of {state.numel()} elements of {state.dtype}; legal: {_STATE.size} bytes",
+                f"a state of {actual}; legal: a tensor of {_STATE.size} bytes",
                 fix="give what get_rng_state() gave",
                 line=program_line(),
             )
-        seed, running = _STATE.unpack(state.cpu().numpy().tobytes())
-        self._numbers[core_index(device)] = seed, running
+        seed, running_number = _STATE.unpack(state.cpu().numpy().tobytes())
+        self._numbers[core_index(device)] = seed, running_number
         cuts.recorder.reseed()
 
-    def _of(self, core: int) -> tuple[int, int]:
+    def _numbers_of(self, core: int) -> tuple[int, int]:
         return self._numbers.get(core, (_START, _START))
 
     def _draw(self, core: int) -> None:
         """Move the running number of a core, and seed its generator with it."""
-        seed, running = self._of(core)
-        running = _moved(running, _DRAW)
-        self._numbers[core] = seed, running
-        rng.generator(core).manual_seed(running)
+        seed, running_number = self._numbers_of(core)
+        running_number = _next_number(running_number, _DRAW)
+        self._numbers[core] = seed, running_number
+        rng.generator(core).manual_seed(running_number)
 
 
-def _moved(number: int, step: tuple[int, int]) -> int:
+def _next_number(number: int, step: tuple[int, int]) -> int:
     factor, term = step
     return (number * factor + term) & _MASK
 

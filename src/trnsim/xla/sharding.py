@@ -62,18 +62,18 @@ class SharedUnit:
         shard: this rank's share of the vector, or of the rows.
         sharding: the ranks that have the shares.
         by_rows: True if the only member is split by rows; False if the vector of all is split.
-        reduces: called before each reduction; while it returns False, gradients add up locally.
-        on_reduced: called after gradients were reduced.
+        may_reduce: function without arguments; while it returns False, gradients add up locally.
+        after_reduction: function without arguments that each reduction calls at its end.
     """
 
     members: tuple[SharedParameter, ...]
     shard: nn.Parameter
     sharding: Sharding
     by_rows: bool
-    reduces: Callable[[], bool]
-    on_reduced: Callable[[], None]
-    _full: Tensor | None = None
-    _waiting: Tensor | None = field(default=None, repr=False)
+    may_reduce: Callable[[], bool]
+    after_reduction: Callable[[], None]
+    _backward_vector: Tensor | None = None
+    _local_gradient: Tensor | None = field(default=None, repr=False)
 
     def gather(self) -> Tensor:
         """All ranks' shares, one after the other, without a graph."""
@@ -81,43 +81,43 @@ class SharedUnit:
         full_vector: Tensor = all_gather(own_share, groups=self.sharding.groups)
         return full_vector
 
-    def full(self) -> Tensor:
+    def full_vector(self) -> Tensor:
         """The gathered vector, whose gradient comes back to the share."""
         full_vector: Tensor = _Gather.apply(self.shard, self)  # type: ignore[no-untyped-call]
         return full_vector
 
-    def views(self, full: Tensor) -> list[Tensor]:
+    def views(self, full_vector: Tensor) -> list[Tensor]:
         """Each member as a view of the gathered vector."""
         if self.by_rows:
             size = self.members[0].size
-            return [full[: size[0] if size else 1].view(size)]
+            return [full_vector[: size[0] if size else 1].view(size)]
         views, start = [], 0
         for member in self.members:
-            views.append(full[start : start + member.size.numel()].view(member.size))
+            views.append(full_vector[start : start + member.size.numel()].view(member.size))
             start += member.size.numel()
         return views
 
-    def full_again(self) -> Tensor:
+    def backward_vector(self) -> Tensor:
         """The gathered vector in the backward pass, once for all uses."""
-        if self._full is None:
-            self._full = self.gather()
-        return self._full
+        if self._backward_vector is None:
+            self._backward_vector = self.gather()
+        return self._backward_vector
 
-    def reduced(self, gradient: Tensor) -> Tensor | None:
+    def reduce(self, gradient: Tensor) -> Tensor | None:
         """This rank's share of the mean gradient; None while gradients add up."""
-        self._full = None
-        if self._waiting is not None:
-            gradient = gradient + self._waiting
-        if not self.reduces():
-            self._waiting = gradient.detach()
+        self._backward_vector = None
+        if self._local_gradient is not None:
+            gradient = gradient + self._local_gradient
+        if not self.may_reduce():
+            self._local_gradient = gradient.detach()
             return None
-        self._waiting = None
+        self._local_gradient = None
         sharding = self.sharding
         sent_gradient = gradient.float() if sharding.is_float32_reduced else gradient
         share: Tensor = reduce_scatter(
             "sum", sent_gradient, 1.0 / sharding.world_size, 0, sharding.world_size, sharding.groups
         )
-        self.on_reduced()
+        self.after_reduction()
         return share.to(self.shard.dtype)
 
 
@@ -134,7 +134,7 @@ class _Gather(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         """The share's gradient."""
-        return ctx.unit.reduced(gradients[0]), None
+        return ctx.unit.reduce(gradients[0]), None
 
 
 def share_of(parameters: Sequence[Tensor], sharding: Sharding, *, by_rows: bool) -> Tensor:

@@ -29,13 +29,13 @@ class StepClosures:
     """The closures that wait for the end of the present step."""
 
     def __init__(self) -> None:
-        self._waiting: deque[_Closure] = deque()
+        self._closures: deque[_Closure] = deque()
 
     def add(self, closure: Callable[..., Any], args: tuple[Any, ...]) -> None:
         """Run `closure(*args)` at the end of this step.
 
         Raises:
-            ClosureRefused: for an object that is not callable.
+            ClosureRefused: for an object that is not callable, or arguments that are no tuple.
         """
         line = program_line()
         if not callable(closure):
@@ -44,7 +44,13 @@ class StepClosures:
                 fix="xm.add_step_closure(function, args=(loss,))",
                 line=line,
             )
-        self._waiting.append((closure, args, line))
+        if not isinstance(args, tuple | list):  # pyright: ignore[reportUnnecessaryIsInstance]  of a user
+            raise ClosureRefused(
+                f"a step closure with args={args!r:.60}; legal: a tuple of arguments",
+                fix="xm.add_step_closure(function, args=(loss,))",
+                line=line,
+            )
+        self._closures.append((closure, (*args,), line))
 
     def end_step(self, kind: str = SYNC) -> None:
         """End the step, and run its closures in order; closures that they add wait for the next.
@@ -54,7 +60,7 @@ class StepClosures:
         cuts.end_step(kind)
         steps.note_synchronization()
         seeds.end_step()
-        closures, self._waiting = self._waiting, deque()
+        closures, self._closures = self._closures, deque()
         while closures:
             closure, args, line = closures.popleft()
             try:

@@ -3,7 +3,7 @@
 - `data_ptr` is the offset within the storage: tensors have no address that a program could use.
 - Some elementwise operators take tensors of the host, of any shape; all others refuse them.
 - A module that moves between the host and the device has new Parameters. An optimizer that was made
-  before trains the old ones, and weights that two modules share are shared no more.
+  before trains the old Parameters, and weights that two modules share are shared no more.
 - `torch.manual_seed` leaves the device's seed as it is.
 
 Each was measured with torch_xla 2.9.0: tests/xla/oracle.
@@ -85,7 +85,7 @@ def _install_modules() -> None:
 
 
 def _install_seeds() -> None:
-    """Let `torch.manual_seed` seed all devices but this one."""
+    """Let `torch.manual_seed` seed all devices but the neuron device."""
 
     def keep_state(_: object) -> None:
         """Nothing; `xm.set_rng_state` seeds the device."""

@@ -103,7 +103,7 @@ def test_programs_that_jax_has_forgotten_go(neuron):
         jax.jit(lambda a, at=at: a * at)(x)
     gc.collect()
     before = len(executables)
-    sweep_executables(compiled_before_s=0)
+    sweep_executables(latest_creation_s=0)
     assert len(executables) == before, "they are young"
     sweep_executables(time.monotonic())
     assert len(executables) <= before - 10

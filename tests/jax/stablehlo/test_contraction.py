@@ -142,6 +142,31 @@ def test_a_convolution_of_one_dimension_in_bfloat16():
     )
 
 
+@pytest.mark.parametrize(
+    ("sums", "shapes"),
+    [
+        ("ij->i", [(2, 3), (3, 4)]),
+        ("ij,j->i", [(2, 3), (3, 4)]),
+        ("ij,jk,kl->il", [(2, 3), (3, 4)]),
+        ("", [(2, 3), (3, 4)]),
+        ("ij,jk->i", [(2, 3)]),
+        ("ijk->i", [(2, 3)]),
+    ],
+)
+def test_letters_that_no_dimension_has_are_refused(sums, shapes):
+    types = [f"tensor<{'x'.join(map(str, shape))}xf32>" for shape in shapes]
+    name = "einsum" if len(shapes) > 1 else "unary_einsum"
+    arguments = ", ".join(f"%a{at}: {kind}" for at, kind in enumerate(types))
+    names = ", ".join(f"%a{at}" for at in range(len(types)))
+    text = f"""func.func @main({arguments}) -> tensor<2xf32> {{
+      %0 = "stablehlo.{name}"({names}) {{einsum_config = "{sums}"}}
+        : ({", ".join(types)}) -> tensor<2xf32>
+      return %0 : tensor<2xf32>
+    }}"""
+    with pytest.raises(NotModelled, match="legal: a letter for each dimension"):
+        graph_of(parsed(text))
+
+
 def einsum(sums, *given):
     """A module with one operation of StableHLO's, of float32."""
     types = [f"tensor<{'x'.join(map(str, (*one.shape, 'f32')))}>" for one in given]

@@ -34,6 +34,23 @@ def test_reductions_of_edges_and_of_nothing():
     agree(lambda x: (x.sum(0), x.prod(0)), np.ones((0, 3), np.float32))
 
 
+@pytest.mark.parametrize("start", [100.0, 3.0, np.nan])
+def test_a_start_that_may_be_an_argmax_is_refused(start):
+    def largest(a, b):
+        is_first = (a[0] > b[0]) | (a[0] != a[0]) | ((a[0] == b[0]) & (a[1] < b[1]))
+        is_left = (a[0] > b[0]) | (a[0] != a[0])
+        return jnp.where(is_left, a[0], b[0]), jnp.where(is_first, a[1], b[1])
+
+    def program(x, start):
+        indices = lax.broadcasted_iota(np.int32, x.shape, 0)
+        return lax.reduce((x, indices), (np.float32(start), np.int32(0)), largest, (0,))
+
+    x = np.float32([1, 5, 2, 5])
+    agree(lambda x: program(x, -np.inf), x)
+    with pytest.raises(NotModelled, match="whose start is no neutral element of maximum"):
+        graph_of(parsed(jax.jit(lambda x: program(x, start)).lower(x).as_text()))
+
+
 def test_where_a_reduction_begins():
     agree(lambda x, y: lax.reduce(x, y[0], lax.max, (1,)), EDGES, np.ones(1, np.float32))
     agree(lambda x: lax.reduce(x, 2.5, lax.add, (1,)), BLOCK)

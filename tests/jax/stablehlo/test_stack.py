@@ -19,20 +19,20 @@ def whole(stack):
 def test_a_part_is_replaced_and_read(start, length):
     numbers = np.arange(12.0).reshape(6, 2)
     new = -np.ones((length, 2))
-    stack = Stack.of(numbers, TYPE, 0).updated(new, start, length)
+    stack = Stack.of(numbers, TYPE, 0).replace_slice(new, start, length)
     wanted = numbers.copy()
     wanted[start : start + length] = new
     np.testing.assert_array_equal(whole(stack), wanted)
-    again = stack.updated(new * 2, 1, 1) if length == 1 else stack
-    found = again.sliced(start, (length, 2))
+    again = stack.replace_slice(new * 2, 1, 1) if length == 1 else stack
+    found = again.slice_stack(start, (length, 2))
     assert found.type == TensorType((length, 2), "float32")
     np.testing.assert_array_equal(whole(found), whole(again)[start : start + length])
 
 
 def test_what_was_written_is_read_as_it_is():
     new = np.ones((2, 2))
-    stack = Stack.of(np.zeros((6, 2)), TYPE, 0).updated(new, 3, 2)
-    (part,) = stack.sliced(3, (2, 2)).parts
+    stack = Stack.of(np.zeros((6, 2)), TYPE, 0).replace_slice(new, 3, 2)
+    (part,) = stack.slice_stack(3, (2, 2)).parts
     assert part == Part(new, 0, 2)
     assert part.entry is new
 

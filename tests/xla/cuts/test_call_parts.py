@@ -7,11 +7,11 @@ def test_parts_of_a_call_follow_its_schema():
 
     from trnsim.xla.cuts.call_parts import (
         has_generator,
-        is_one,
+        is_argument_one,
         new_results,
         number_dtype,
         place_of,
-        spanned_bytes,
+        span_bytes,
         written_tensors,
     )
     from trnsim.xla.cuts.rules import rule_of
@@ -21,8 +21,8 @@ def test_parts_of_a_call_follow_its_schema():
     assert row[0] == whole[0]  # one storage
     assert row[1] == ((4,), (1,), 4, torch.float32)
     assert place_of(torch.ones(0, device=a.device))[0] == 0
-    assert spanned_bytes(((2, 3), (1, 4), 0, torch.float16)) == 2 * (1 + 1 + 8)
-    assert spanned_bytes(((2, 0), (1, 1), 0, torch.float16)) == 0
+    assert span_bytes(((2, 3), (1, 4), 0, torch.float16)) == 2 * (1 + 1 + 8)
+    assert span_bytes(((2, 0), (1, 1), 0, torch.float16)) == 0
     assert number_dtype((a.half(), 2), a) is torch.float16
     assert number_dtype(([4],), None) is torch.get_default_dtype()
     assert new_results(rule_of("aten::add_.Tensor"), a) == []
@@ -36,7 +36,7 @@ def test_parts_of_a_call_follow_its_schema():
         each is mean or each is var
         for each in written_tensors(norm, (a, None, None, mean, var, True, 0.1, 1e-5), {})
     ] == [True, True]
-    assert [is_one(scaled, "alpha", (a, a, a), each) for each in ({}, {"alpha": 2})] == [
+    assert [is_argument_one(scaled, "alpha", (a, a, a), each) for each in ({}, {"alpha": 2})] == [
         True,
         False,
     ]

@@ -3,6 +3,7 @@
 import gc
 import importlib
 import sys
+import types
 from functools import partial
 from weakref import ref
 
@@ -60,7 +61,9 @@ def test_a_kernel_that_is_decorated_anew_is_the_same(value):
 
 
 def test_kernels_of_one_line_that_differ_are_others():
-    values = [3, 3.0, True, 1, [3], [3], "3", (3,), (3.0,), kernel_over(1), kernel_over(2)]
+    loop = []
+    loop.append(loop)
+    values = [3, 3.0, True, 1, [3], [4], "3", (3,), (3.0,), kernel_over(1), kernel_over(2), loop]
     texts = [kernel_text(kernel_over(value)) for value in values]
     assert len({*texts}) == len(values)
     assert kernel_text(kernel_over(3, default=2)) != kernel_text(kernel_over(3))
@@ -138,6 +141,21 @@ def test_a_kernel_whose_globals_were_set_anew_is_another(tmp_path):
         assert kernel_text(module.kernel) == before, name
     module.shape.rows = 5
     assert kernel_text(module.kernel) != before
+
+
+def test_a_list_counts_with_its_present_elements():
+    sizes = [1, [2]]
+    before = kernel_text(kernel_over(sizes))
+    assert kernel_text(kernel_over([1, [2]])) == before
+    sizes[1][0] = 3
+    assert kernel_text(kernel_over(sizes)) != before
+
+
+def test_a_kernel_may_read_a_module_that_has_no_file(tmp_path):
+    module = imported(tmp_path)
+    module.helper = importlib.import_module("itertools")
+    module.settings = types.ModuleType("settings")
+    assert kernel_text(module.kernel).startswith("kernel at ")
 
 
 def test_globals_that_a_kernel_does_not_read_are_no_part_of_it(tmp_path):

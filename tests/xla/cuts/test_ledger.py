@@ -47,4 +47,8 @@ def test_the_latest_samples_are_kept_and_all_are_counted():
     samples = Samples()
     for number in range(MOST_SAMPLES + 2):
         samples.add(number)
-    assert (samples.count, len(samples.recent), samples.recent[0][1]) == (1026, 1024, 2)
+    assert (samples.count, len(samples.latest_samples), samples.latest_samples[0][1]) == (
+        1026,
+        1024,
+        2,
+    )

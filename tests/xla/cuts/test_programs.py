@@ -23,9 +23,9 @@ def test_equal_programs_share_a_digest_and_others_do_not():
     assert total(data, double).digest == total(other, triple).digest  # numbers are inputs
     assert total(data, double).digest != two
     assert total(data, other, is_read=True).digest != two
-    assert total(data, other, overwritten=[other]).digest != two
+    assert total(data, other, overwritten_values=[other]).digest != two
     assert (
-        total(data, other, overwritten=[RecordedValue(geometry)]).digest == two
+        total(data, other, overwritten_values=[RecordedValue(geometry)]).digest == two
     )  # it reads no such data
     narrow = ((4, 1), (1, 1), 0, torch.float32)
     assert total(RecordedValue(narrow), other).digest != two

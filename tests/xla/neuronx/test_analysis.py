@@ -6,6 +6,7 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 from torch import nn
 
+from trnsim.errors import BadInput
 from trnsim.xla.neuronx.analysis import COMPILER, LOWERING, analyze
 
 X = torch.randn(3, 8)
@@ -40,6 +41,22 @@ def test_a_type_that_no_chip_has_fails_in_the_compiler_with_its_line(tmp_path):
     assert failed["call"].startswith(__file__)
     assert report["support_percentage"] == "0.00%"
     assert json.loads((tmp_path / "work" / "report.json").read_text()) == report
+
+
+@pytest.mark.parametrize("names", ["aten::linear", None, [3]])
+def test_ignored_operators_are_a_list_of_names(names):
+    with pytest.raises(BadInput, match=r"additional_ignored_ops=.*; legal: names in a list"):
+        analyze(Net(), X, additional_ignored_ops=names)
+
+
+def test_calls_with_equal_numbers_of_other_types_have_verdicts_of_their_own():
+    def function(x):
+        return x + 1, torch.view_as_real(x + (1 + 0j))
+
+    report = analyze(function, (X,))
+    assert report["supported_operators"] == {"aten::add": 1}
+    kinds = [row["kind"] for row in report["unsupported_operators"]]
+    assert kinds == ["aten::add", "aten::view_as_real"]
 
 
 def test_what_has_no_lowering_fails_there_and_may_be_ignored():

@@ -81,6 +81,12 @@ def test_each_bucket_may_have_a_model_of_its_own(tmp_path):
             "called with the arguments none of func_k",
         ),
         (Sums, INPUTS, BucketModelConfig(kernel, func_kwargs=[{}]), "for 1 buckets"),
+        (
+            lambda: (Sums(), {}),
+            INPUTS,
+            BucketModelConfig(dict),
+            "dict of a BucketModelConfig returns a dict; legal: a function of TorchScript",
+        ),
     ],
 )
 def test_what_is_no_model_of_buckets_is_refused(func, inputs, config, match):

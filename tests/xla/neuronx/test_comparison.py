@@ -75,6 +75,22 @@ def test_a_tolerance_that_compares_nothing_is_refused(tol_map):
         logit_validation([[0]], lambda _: expected, expected, tol_map)
 
 
+@pytest.mark.parametrize("scores", [torch.ones(3, 1, 5), torch.ones(3, 2, 4), torch.ones(4), None])
+def test_scores_of_another_shape_are_refused(scores):
+    expected = torch.ones(3, 1, 4)
+    with pytest.raises(BadInput, match=r"generate_fn returns .*; legal: scores \[T, 1, 4\]"):
+        logit_validation([[1, 2]], lambda _: scores, expected)
+    assert logit_validation([[1, 2]], lambda _: expected, expected)[0]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "shape"), [([1, 2], (3, 1, 4)), ([[1, 2]], (3, 4)), ([[1], [2]], (3, 1, 4))]
+)
+def test_prompts_that_do_not_fit_the_scores_are_refused(tokens, shape):
+    with pytest.raises(BadInput, match=r"legal: \[B, S\] and \[T, B, V\]"):
+        logit_validation(tokens, lambda _: torch.ones(shape), torch.ones(shape))
+
+
 def test_generation_goes_on_from_the_expected_token_where_two_are_as_likely():
     expected = scores([1, 2, 3])
     expected[1, 0, 4] = expected[1, 0, 2] - 1e-4

@@ -101,7 +101,7 @@ def test_loading_later_is_saved_with_the_module():
     placed = loaded(traced)
     assert cores(placed) is None
     assert torch.equal(placed(X), traced(X))
-    modules.lazy_load(traced, False)
+    modules.lazy_load(traced, 0)
     modules.async_load(traced, enable_async_load=False)
     assert len(cores(loaded(traced))) == 1
 

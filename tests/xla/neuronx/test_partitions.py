@@ -82,6 +82,11 @@ def test_a_partition_beyond_the_limits_is_a_value_error(options, match):
         {"min_subgraph_size": 0},
         {"max_subgraph_count": -2},
         {"trace_kwargs": 5},
+        {"ops_to_partition": "aten::sort"},
+        {"ops_to_partition": 5},
+        {"analyze_parameters": ["aten::sort"]},
+        {"analyze_parameters": {"additional_ignored_ops": "aten::sort"}},
+        {"analyze_parameters": {"additional_ignored_ops": [3]}},
         {"trace_kwargs": {"compiler_flags": "--auto-cast=none"}},
     ],
 )

@@ -81,19 +81,19 @@ class Buffer:
     Attributes:
         type: the properties that it shares with equal buffers.
         elements: an array of the private client; None once it is deleted, donated or dead.
-        line: the line of the program that made it; None for a small one.
+        line: the line of the program that made it; None for a small buffer.
     """
 
     __slots__ = ("address", "elements", "line", "type")
 
-    def __init__(self, elements: HostArray, shared: BufferType) -> None:
+    def __init__(self, elements: HostArray, shared_type: BufferType) -> None:
         self.address = address = id(self)
         self.elements: HostArray | None = elements
-        self.type = shared
+        self.type = shared_type
         self.line: SourceLine | None = None
-        hbm = shared.hbm
+        hbm = shared_type.hbm
         if hbm is not None:
-            nbytes = shared.nbytes
+            nbytes = shared_type.nbytes
             if nbytes >= LINE_FROM_BYTES:
                 self.line = program_line()
             hbm.count(address, self, nbytes)
@@ -205,7 +205,7 @@ def _dense_strides(dims: list[int], itemsize: int) -> list[int]:
 
 
 @slot("Client_BufferFromHostBuffer")
-def _from_host(args: Any) -> None:
+def _copy_from_host(args: Any) -> None:
     place = place_above(2)
     dims = numbers_at(args.dims, args.num_dims)
     dtype = dtype_of(args.type)
@@ -223,7 +223,7 @@ def _from_host(args: Any) -> None:
 
 
 @slot("Buffer_ToHostBuffer")
-def _to_host(args: Any) -> None:
+def _copy_to_host(args: Any) -> None:
     buffer = buffer_at(args.src)
     if buffer.dtype is None:
         raise BadInput("a token has no elements")
@@ -282,7 +282,7 @@ def _unpadded_dimensions(args: Any) -> None:
 
 
 @slot("Buffer_DynamicDimensionIndices")
-def _dynamic(args: Any) -> None:
+def _dynamic_dimensions(args: Any) -> None:
     args.dynamic_dim_indices, args.num_dynamic_dims = None, 0
 
 
@@ -346,12 +346,12 @@ def _unsafe_pointer(args: Any) -> None:
 
 
 @slot("Buffer_CopyToDevice")
-def _to_device(args: Any) -> None:
+def _copy_to_device(args: Any) -> None:
     args.dst_buffer = _copy_buffer(args, memory_at(args.dst_device, None), place_above(2))
 
 
 @slot("Buffer_CopyToMemory")
-def _to_memory(args: Any) -> None:
+def _copy_to_memory(args: Any) -> None:
     args.dst_buffer = _copy_buffer(args, memory_at(None, args.dst_memory), place_above(2))
 
 
@@ -371,7 +371,7 @@ def _copy_buffer(args: Any, memory: PjrtMemory, place: Place) -> int:
 
 
 @slot("Buffer_IncreaseExternalReferenceCount")
-def _no_pointers(args: Any) -> None:
+def _refuse_pointers(args: Any) -> None:
     """Refuse to share memory of a device; `x.__dlpack__()` gives a copy.
 
     Raises:

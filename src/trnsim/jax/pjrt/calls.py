@@ -18,7 +18,7 @@ from trnsim.errors import BadInput
 from trnsim.jax.execution import DeviceProgram, PlainRun
 from trnsim.jax.host_client import HostArray, host
 from trnsim.jax.pjrt.buffers import Buffer, buffer_at, buffer_type, new_buffer, require_room
-from trnsim.jax.pjrt.devices import by_core, devices
+from trnsim.jax.pjrt.devices import devices, local_devices
 from trnsim.jax.pjrt.events import event_of
 from trnsim.jax.pjrt.executables import PjrtExecutable, executable_of, executables
 from trnsim.jax.pjrt.handles import numbers_at, words, write_pointers
@@ -44,7 +44,7 @@ from trnsim.jax.snapshots import callbacks
 
 
 class PlainCall:
-    """The part of a plain call that is equal each time.
+    """The part of a plain call that does not change from call to call.
 
     Attributes:
         execute: the computation of its operands, by the private client.
@@ -62,7 +62,7 @@ class PlainCall:
         self.execute, self.handlers = run
         self.argument_count = len(program.arguments)
         self.result_types = [
-            buffer_type(by_core[core].of_kind(kind), result.shape, result.dtype)
+            buffer_type(local_devices[core].of_kind(kind), result.shape, result.dtype)
             for result, kind in zip(program.results, program.result_kinds, strict=True)
         ]
         self.result_bytes = executable.output_bytes
@@ -71,7 +71,7 @@ class PlainCall:
 
 
 def _plain_call_of(executable: PjrtExecutable, device: int) -> PlainCall | None:
-    """The plain call of a program on a device, NULL for its own; None where it has none."""
+    """The plain call of a program on a device (0: its own device); None if it has no plain call."""
     calls = executable.plain_calls
     if device not in calls:
         core = devices[device].core if device else executable.program.cores[0]
@@ -117,7 +117,7 @@ def _quick_execute(call_slot: Call) -> Call:
 
 
 def _plain_call(at: int) -> PlainCall | None:
-    """The plain call of the struct at a word; None if it is another."""
+    """The plain call for the arguments at a word of memory; None if the call is not plain."""
     executable = executables.get(words[at + _EXECUTABLE_AT])
     if (
         executable is None
@@ -174,7 +174,7 @@ def _execute(args: Any) -> None:
 def _require_room(
     executable: PjrtExecutable, cores: list[int], arguments: list[list[Buffer]]
 ) -> None:
-    """Refuse an execution whose results do not fit in HBM, less the memory that it takes over.
+    """Refuse an execution whose results, less its donated arguments, do not fit in HBM.
 
     Raises:
         OutOfMemory: with a table of the arrays in memory.
@@ -182,7 +182,7 @@ def _require_room(
     for core, device_buffers in zip(cores, arguments, strict=False):
         donated_buffers = [device_buffers[at] for at in executable.program.donors]
         taken_bytes = sum(buffer.nbytes for buffer in donated_buffers if buffer.memory.is_hbm)
-        require_room(max(executable.output_bytes - taken_bytes, 0), by_core[core].memory)
+        require_room(max(executable.output_bytes - taken_bytes, 0), local_devices[core].memory)
 
 
 def _arrays(
@@ -213,7 +213,7 @@ def _write_results(
         lists = numbers_at(args.output_lists, args.num_devices, ctypes.c_size_t)
         for address, core, arrays in zip(lists, cores, results, strict=True):
             if arrays:
-                of_kind = by_core[core].of_kind
+                of_kind = local_devices[core].of_kind
                 handles = [
                     new_buffer(array, of_kind(kind), place, is_token=result.dtype is None)
                     for array, result, kind in zip(

@@ -9,7 +9,7 @@ from typing import Any, Final
 from trnsim.device.device_core import target
 from trnsim.errors import BadInput
 from trnsim.jax import autoload, private
-from trnsim.jax.pjrt.devices import PjrtDevice, by_core, devices, make_devices
+from trnsim.jax.pjrt.devices import PjrtDevice, devices, local_devices, make_devices
 from trnsim.jax.pjrt.handles import Handle, Numbers, Text, pointers
 from trnsim.jax.pjrt.memories import memories
 from trnsim.jax.pjrt.named_values import NamedValues
@@ -30,7 +30,7 @@ class Client(Handle):
         self.name = Text(private.PLATFORM)
         self.version = Text(f"trnsim {VERSION} ({target().name})")
         self.devices = pointers([device.address for device in make_devices()])
-        self.local = pointers([device.address for device in by_core])
+        self.local = pointers([device.address for device in local_devices])
         self.memories = pointers(list(memories))
 
 
@@ -90,7 +90,7 @@ def _lookup(args: Any) -> None:
 
 @slot("Client_LookupAddressableDevice")
 def _lookup_addressable(args: Any) -> None:
-    args.addressable_device = _device(by_core, args.local_hardware_id)
+    args.addressable_device = _device(local_devices, args.local_hardware_id)
 
 
 def _device(candidates: list[PjrtDevice], index: int) -> int:
@@ -101,7 +101,9 @@ def _device(candidates: list[PjrtDevice], index: int) -> int:
     """
     if 0 <= index < len(candidates):
         return candidates[index].address
-    raise BadInput(f"neuron:{index} does not exist: this process has {len(by_core)} device(s)")
+    raise BadInput(
+        f"neuron:{index} does not exist: this process has {len(local_devices)} device(s)"
+    )
 
 
 @slot("Client_DefaultDeviceAssignment")
@@ -112,7 +114,7 @@ def _assignment(args: Any) -> None:
             f"a program for {count} devices; this process has {len(devices)}",
             fix=f"set NEURON_RT_NUM_CORES={count} before the program starts",
         )
-    candidates = by_core if count <= len(by_core) else list(devices.values())
+    candidates = local_devices if count <= len(local_devices) else list(devices.values())
     numbers = Numbers(ctypes.c_int32, [device.number for device in candidates[:count]])
     number_count = min(count, args.default_assignment_size)
     ctypes.memmove(args.default_assignment, numbers.address, number_count * 4)

@@ -40,7 +40,7 @@ class PjrtDevice(Handle):
     Attributes:
         number: its id in JAX, among all processes.
         core: its index among the devices of its process.
-        is_local: True if its process is this one.
+        is_local: True if it belongs to this process.
         kind: the kind of its core ("NC_v3").
         text: its name.
         host_memory: the host's memory that it reaches.
@@ -83,7 +83,7 @@ class PjrtDevice(Handle):
 
 devices: Final[dict[int, PjrtDevice]] = {}
 """Devices of all processes by their handles, in order."""
-by_core: Final[list[PjrtDevice]] = []
+local_devices: Final[list[PjrtDevice]] = []
 """Devices of this process, in order."""
 
 
@@ -99,7 +99,7 @@ def make_devices() -> list[PjrtDevice]:
             count[process] += 1
             devices[device.address] = device
             if is_local:
-                by_core.append(device)
+                local_devices.append(device)
                 memories.update(
                     {memory.address: memory for memory in (device.memory, device.host_memory)}
                 )
@@ -110,14 +110,14 @@ def memory_at(device: int | None, memory: int | None) -> PjrtMemory:
     """The memory that a call names, or the HBM of the device that it names."""
     if memory:
         return memories[memory]
-    return devices[device].memory if device else by_core[0].memory
+    return devices[device].memory if device else local_devices[0].memory
 
 
 def _device(args: Any) -> PjrtDevice:
     return devices[args.device]
 
 
-def _described(args: Any) -> PjrtDevice:
+def _described_device(args: Any) -> PjrtDevice:
     return devices[args.device_description]
 
 
@@ -126,12 +126,12 @@ value_slot("Device_IsAddressable", "is_addressable", _device, "is_local")
 value_slot("Device_LocalHardwareId", "local_hardware_id", _device, "core")
 value_slot("Device_DefaultMemory", "memory", _device, "memory.address")
 address_slot("Device_AddressableMemories", "memories", _device, "memories")
-value_slot("DeviceDescription_Id", "id", _described, "number")
-value_slot("DeviceDescription_ProcessIndex", "process_index", _described, "process")
-address_slot("DeviceDescription_Attributes", "attributes", _described, "attributes")
-address_slot("DeviceDescription_Kind", "device_kind", _described, "kind")
-address_slot("DeviceDescription_DebugString", "debug_string", _described, "text")
-address_slot("DeviceDescription_ToString", "to_string", _described, "text")
+value_slot("DeviceDescription_Id", "id", _described_device, "number")
+value_slot("DeviceDescription_ProcessIndex", "process_index", _described_device, "process")
+address_slot("DeviceDescription_Attributes", "attributes", _described_device, "attributes")
+address_slot("DeviceDescription_Kind", "device_kind", _described_device, "kind")
+address_slot("DeviceDescription_DebugString", "debug_string", _described_device, "text")
+address_slot("DeviceDescription_ToString", "to_string", _described_device, "text")
 
 
 @slot("Device_GetAttributes")

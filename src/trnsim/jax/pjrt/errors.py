@@ -27,7 +27,7 @@ _CODE_NAMES: Final = (
 )
 _MESSAGE_WITH_CODE: Final = re.compile(rf"({'|'.join(_CODES)}): (.*)", re.DOTALL)
 _ERRORS_KEPT: Final = 4096
-"""Number of latest errors that are kept; the handle of an earlier one gives `_DROPPED_ERROR`."""
+"""Number of the latest errors that are kept; earlier handles mean `_DROPPED_ERROR`."""
 
 
 class PjrtError(NamedTuple):

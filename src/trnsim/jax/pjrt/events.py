@@ -23,7 +23,7 @@ from trnsim.jax.pjrt.table import Call, error_handle, quick, slot
 
 _OnReady: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 _EVENTS_KEPT: Final = 1 << 16
-"""Number of the newest events that are kept; the handle of an older one means `_DROPPED_EVENT`."""
+"""Number of the latest events that are kept; earlier handles mean `_DROPPED_EVENT`."""
 
 
 class PjrtEvent:

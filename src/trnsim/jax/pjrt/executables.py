@@ -14,7 +14,7 @@ from trnsim.errors import BadInput
 from trnsim.jax import private, wire
 from trnsim.jax.execution import DeviceProgram
 from trnsim.jax.memory_kinds import HBM
-from trnsim.jax.pjrt.devices import by_core
+from trnsim.jax.pjrt.devices import local_devices
 from trnsim.jax.pjrt.element_types import hbm_bytes, type_of
 from trnsim.jax.pjrt.handles import Handle, Numbers, Text, Texts, pointers, string_at
 from trnsim.jax.pjrt.named_values import NamedValues
@@ -37,7 +37,7 @@ _program_numbers: Final = count()
 class PjrtExecutable(Handle):
     """A loaded program; the properties that JAX reads live in memory as long as it does.
 
-    PJRT has two kinds of handles, for a program and for one that is loaded. Here they are one.
+    It is the handle of a program and the handle of a loaded program, which PJRT distinguishes.
     """
 
     def __init__(self, program: DeviceProgram) -> None:
@@ -46,11 +46,11 @@ class PjrtExecutable(Handle):
         self.name = Text(program.name)
         self.identity = f"trnsim-{next(_program_numbers)}".encode()
         self.fingerprint = Text(self.identity)
-        self.compiled_s = time.monotonic()
+        self.creation_s = time.monotonic()
         self.is_deleted = False
         self.output_count = len(program.results)
         self.plain_calls: dict[int, PlainCall | None] = {}
-        self.devices = pointers([by_core[core].address for core in program.cores])
+        self.devices = pointers([local_devices[core].address for core in program.cores])
         self.output_bytes = sum(
             hbm_bytes(result.shape, result.dtype)
             for result, kind in zip(program.results, program.result_kinds, strict=True)
@@ -103,7 +103,7 @@ class PjrtExecutable(Handle):
         return NamedValues(self.program.loaded.cost_analysis())
 
     @cached_property
-    def optimized(self) -> tuple[Text, Text]:
+    def optimized_hlo(self) -> tuple[Text, Text]:
         """The program as HLO, and the name of its format."""
         return Text(wire.hlo_with_config(self.program.hlo)), Text("hlo_with_config")
 
@@ -148,15 +148,15 @@ def new_executable(program: DeviceProgram) -> int:
     return executable.address
 
 
-def sweep_executables(compiled_before_s: float) -> None:
-    """Free the executables that JAX no longer lists, as buffers are (`trnsim.jax.pjrt.sweep`)."""
+def sweep_executables(latest_creation_s: float) -> None:
+    """Free executables that JAX no longer lists and that were made before a monotonic time."""
     client = private.client()
     live_fingerprints = (
         {exe.fingerprint for exe in client.live_executables()} if client is not None else set()
     )
     for address, executable in list(executables.items()):
         if (
-            executable.compiled_s < compiled_before_s
+            executable.creation_s < latest_creation_s
             and executable.identity not in live_fingerprints
         ):
             executables.pop(address, None)
@@ -258,8 +258,8 @@ def _parameter_kinds(args: Any) -> None:
 
 
 @slot("Executable_OptimizedProgram")
-def _optimized(args: Any) -> None:
-    code, form = executable_of(args).optimized
+def _optimized_program(args: Any) -> None:
+    code, form = executable_of(args).optimized_hlo
     program = struct("Program").from_address(args.program)
     program.code_size, program.format_size = code.size, form.size
     if program.code:

@@ -2,10 +2,10 @@
 
 A handle is the address of its own zeroed memory, since callers read the memory of some handles.
 Callers free handles through functions that cannot be Python's (`trnsim.jax.pjrt.table`), so there
-is no notice when one is no longer used. A buffer's handle is the address of the object itself, as
-no caller looks into it. Objects of a client live as long as it does, buffers and executables until
-a sweep finds them gone (`trnsim.jax.pjrt.sweep`), and short-lived ones, errors and events, until as
-many younger ones exist as a `Ring` holds.
+is no notice when a handle is no longer used. A buffer's handle is the address of the object itself,
+as no caller reads its memory. Objects of a client live as long as the client, buffers and
+executables until a sweep (`trnsim.jax.pjrt.sweep`), and errors and events until a `Ring` drops
+them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Handle:
 
 
 class Ring(Generic[T]):
-    """The last `capacity` objects that were added, by address; older ones are dropped."""
+    """The last `capacity` objects that were added, by address."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity

@@ -1,7 +1,7 @@
-"""Ctrl-C while JAX is inside a slot, a function that C calls: it waits until that returned.
+"""Ctrl-C while JAX is inside a slot, a function that C calls: it is delayed to the slot's return.
 
-Python handles a signal at the next instruction that it runs. After a long step that is the first
-one of a slot, through which an exception cannot pass: the slot ends, and Ctrl-C comes again.
+Python handles a signal at its next instruction. After a long step that is the first instruction of
+a slot, through which an exception cannot pass: the slot ends, and Ctrl-C is raised again.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def _handle(number: int, frame: FrameType | None) -> None:
 
     JAX has such a callback, and Python ignores exceptions that it raises.
     """
-    collecting = {getattr(callback, "__code__", None) for callback in gc.callbacks}
+    gc_codes = {getattr(callback, "__code__", None) for callback in gc.callbacks}
     caller = frame
     while caller is not None:
-        if caller.f_code in slot_codes or caller.f_code in collecting:
+        if caller.f_code in slot_codes or caller.f_code in gc_codes:
             interrupt_again()
             return
         caller = caller.f_back

@@ -31,9 +31,9 @@ def _lines() -> dict[tuple[str, str], list[tuple[str, str]]]:
     """(kind, name) of each line of the table -> the (name, type or value) pairs behind it."""
     table: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for line in read_text(_TABLE).splitlines():
-        head, colon, rest = line.partition(": ")
+        head, colon, fields_text = line.partition(": ")
         if colon and not line.startswith("#"):
-            pairs = (part.partition("=") for part in rest.split())
+            pairs = (part.partition("=") for part in fields_text.split())
             kind, _, name = head.partition(" ")
             table[kind, name] = [(key, value) for key, _, value in pairs]
     return table
@@ -85,7 +85,7 @@ def word_places(name: str, *fields: str) -> tuple[int, ...]:
 
 
 def fill_struct(args: Any, **values: Any) -> None:
-    """Write fields of a caller's struct, leaving out those that its version does not have."""
+    """Write fields of a caller's struct, without the fields that its version lacks."""
     known_bytes = args.struct_size
     for name, value in values.items():
         if getattr(type(args), name).offset < known_bytes:

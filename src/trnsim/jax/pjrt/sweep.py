@@ -39,7 +39,7 @@ _IN_NO_FRAME: Final = (0, 0)
 _BYTES_BETWEEN_SWEEPS: Final = 256 << 20
 _LEAST_BUFFERS_BETWEEN_SWEEPS: Final = 1024
 _ENTRIES_BETWEEN_PRUNINGS: Final = 1024
-"""New entries of one place after which its old ones are dropped."""
+"""Number of new entries of a place after which its old entries are dropped."""
 _YOUNG_S: Final = 60.0
 """Time until a buffer that was never in an array is dropped at a place that is called again."""
 
@@ -93,16 +93,15 @@ def track_buffer(buffer: Buffer, place: Place) -> None:
     _ledger.nbytes += buffer.nbytes
     _ledger.count += 1
     if len(entries) % _ENTRIES_BETWEEN_PRUNINGS == 0:
-        oldest = monotonic() - _YOUNG_S
-        entries[:] = [entry for entry in entries if entry[0] > oldest]
+        oldest_s = monotonic() - _YOUNG_S
+        entries[:] = [entry for entry in entries if entry[0] > oldest_s]
     _sweep_if_due()
 
 
 def track_results(results: Sequence[Buffer], place: Place) -> list[int]:
-    """The handles of the new buffers of the call at `place` that ends; sweeps if it is time.
+    """The handles of all new buffers of the call at `place`, which ends; a sweep if it is due.
 
-    They are all that the call has made, so the buffers of the last call there are forgotten, as by
-    `begin_call`.
+    The buffers of the last call at that place are forgotten, as by `begin_call`.
     """
     ledger, time_s = _ledger, monotonic()
     entries: _Entries = []
@@ -130,7 +129,7 @@ def _sweep_if_due() -> None:
 
 
 def begin_call(place: Place) -> None:
-    """Note that a call begins at `place`, so that the last one there has ended."""
+    """Note that a call begins at `place`, so that the last call there has ended."""
     _ledger.by_thread[get_ident()].pop(place, None)
 
 
@@ -138,9 +137,9 @@ def _forget_earlier_calls() -> None:
     """Forget the buffers of earlier calls of this thread; no other thread writes its entries."""
     by_place = _ledger.by_thread[get_ident()]
     places = _places(sys._getframe())  # noqa: SLF001  documented, to walk a stack
-    oldest = monotonic() - _YOUNG_S
+    oldest_s = monotonic() - _YOUNG_S
     for place in [place for place in by_place if not _is_running(place, places)]:
-        if place != _IN_NO_FRAME or _last_made_s(by_place[place]) < oldest:
+        if place != _IN_NO_FRAME or _last_made_s(by_place[place]) < oldest_s:
             by_place.pop(place)
 
 
@@ -152,17 +151,17 @@ def _last_made_s(entries: _Entries) -> float:
 def sweep() -> None:
     """Free every buffer that neither a running call nor an array holds.
 
-    The order matters, as other threads go on: a buffer whose call still ran when calls were looked
-    at is kept, and any other one is in an array by the time that arrays are looked at.
+    Calls are read before arrays, as other threads go on: the buffer of a call that has ended by
+    then is in an array by the time that arrays are read.
     """
     with _ledger.lock:
         snapshot = list(buffers)  # later buffers do not matter
-        in_calls = _call_handles()
-        in_arrays = _array_handles()
-        if in_arrays is None:
+        call_handles = _call_handles()
+        array_handles = _array_handles()
+        if array_handles is None:
             return
         for address in snapshot:
-            if address not in in_arrays and address not in in_calls:
+            if address not in array_handles and address not in call_handles:
                 buffer = buffers.pop(address, None)
                 if buffer is not None:
                     buffer.free()
@@ -171,7 +170,7 @@ def sweep() -> None:
 
 
 def _array_handles() -> set[int] | None:
-    """The handles that arrays of JAX hold; None where JAX has no client yet, or none any more."""
+    """The handles that arrays of JAX hold; None without a client of JAX."""
     client = private.client()
     if client is None:
         return None
@@ -185,16 +184,16 @@ def _array_handles() -> set[int] | None:
 def _call_handles() -> set[int]:
     """The handles that a running call may hold."""
     running_places = _running_places()
-    oldest = monotonic() - _YOUNG_S
+    oldest_s = monotonic() - _YOUNG_S
     handles: set[int] = set()
     for thread, by_place in list(_ledger.by_thread.items()):
         places = {_IN_NO_FRAME, *running_places.get(thread, ())}
         for place, entries in list(by_place.items()):
             if _is_running(place, places):
-                handles.update(address for time_s, address in list(entries) if time_s > oldest)
+                handles.update(address for time_s, address in list(entries) if time_s > oldest_s)
         if (
             thread not in running_places
-            and max(map(_last_made_s, list(by_place.values())), default=0) < oldest
+            and max(map(_last_made_s, list(by_place.values())), default=0) < oldest_s
         ):
             _ledger.by_thread.pop(thread, None)  # it has ended
     return handles

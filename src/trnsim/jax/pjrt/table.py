@@ -44,7 +44,7 @@ _quick_calls: Final[dict[str, Callable[[Call], Call]]] = {}
 """By slot, the function that makes its fast path from the slot's own function."""
 _extension_names: Final[list[str]] = []
 _referenced_callbacks: Final[list[Any]] = []
-"""All functions that C holds: ctypes frees one that Python no longer refers to."""
+"""All functions that C holds; without this reference ctypes would free them."""
 
 
 def slot(name: str, *, returns_error: bool = True) -> Callable[[Body], Body]:
@@ -81,9 +81,9 @@ def address_slot(name: str, field: str, item_of: Callable[[Any], Any], attribute
 
     @slot(name)
     def write_address(args: Any) -> None:
-        sized = getter(item_of(args))
-        setattr(args, field, sized.address)
-        setattr(args, size_field, sized.size)
+        array = getter(item_of(args))
+        setattr(args, field, array.address)
+        setattr(args, size_field, array.size)
 
 
 def quick(name: str) -> Callable[[Callable[[Call], Call]], Callable[[Call], Call]]:
@@ -125,7 +125,7 @@ def quick_number(
 
 
 def error_handle(error: BaseException) -> int:
-    """The handle of an error that a slot has raised; Ctrl-C comes again after it."""
+    """The handle of an error that a slot has raised; Ctrl-C is raised again after the slot."""
     if isinstance(error, KeyboardInterrupt):
         interrupt_again()
     return error_makers[0](error)
@@ -168,7 +168,7 @@ def callback_of(name: str) -> Any:
     return callback
 
 
-def _unimplemented(name: str) -> Any:
+def _unimplemented_slot(name: str) -> Any:
     """A function that answers UNIMPLEMENTED."""
 
     def call(_: int) -> int:
@@ -214,15 +214,15 @@ class FunctionTable:
         """The address of a slot's function."""
         if is_destructor(name):
             return self._noop
-        callback = callback_of(name) if name in _bodies else _unimplemented(name)
+        callback = callback_of(name) if name in _bodies else _unimplemented_slot(name)
         return ctypes.cast(callback, ctypes.c_void_p).value or 0
 
     def capsule(self) -> Any:
         """The table for `register_plugin`."""
-        new = ctypes.pythonapi.PyCapsule_New
-        new.restype = ctypes.py_object
-        new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-        return new(ctypes.addressof(self.api), _NAME, None)
+        new_capsule = ctypes.pythonapi.PyCapsule_New
+        new_capsule.restype = ctypes.py_object
+        new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        return new_capsule(ctypes.addressof(self.api), _NAME, None)
 
     def neutralise(self) -> None:
         """Make every function do nothing: C++ calls some after Python has ended."""
@@ -233,6 +233,6 @@ class FunctionTable:
 def _chain(extensions: list[int]) -> int | None:
     """The first of the extensions, each of which then names the next."""
     base = struct("Extension_Base")
-    for address, following in pairwise([*extensions, None]):
-        base.from_address(address).next = following
+    for address, next_address in pairwise([*extensions, None]):
+        base.from_address(address).next = next_address
     return extensions[0] if extensions else None

@@ -52,7 +52,7 @@ def _create(args: Any) -> None:
     """Refuse a topology without a client.
 
     JAX would compile for it in a second thread, which would wait for Python's lock, while the
-    thread that holds the lock would wait for the second one.
+    thread that holds the lock would wait for the second thread.
     """
     del args
     raise NotModelled(

@@ -67,7 +67,7 @@ def sample_pairs(dtypes: Sequence[str]) -> tuple[list[Array], list[Array]]:
     return sides[0], sides[1]
 
 
-def function_of(scope: Scope, op: Op, allowed: Sequence[str] = tuple(BODIES)) -> list[str]:
+def function_of(scope: Scope, op: Op, legal_names: Sequence[str] = tuple(BODIES)) -> list[str]:
     """The name of the function of two numbers that a body computes, for each of its results.
 
     Raises:
@@ -82,7 +82,7 @@ def function_of(scope: Scope, op: Op, allowed: Sequence[str] = tuple(BODIES)) ->
         arguments = [_filler(filler_dtype, len(left[0])) for filler_dtype in dtypes]
         arguments[index], arguments[index + count] = left[0], right[0]
         numbers = run_body(scope, block, arguments)[index]
-        functions.append(_function_name(numbers, left[0], right[0], allowed, op.name))
+        functions.append(_function_name(numbers, left[0], right[0], legal_names, op.name))
     if count > 1:
         _check_independent(scope, block, dtypes, op.name)
     return functions
@@ -93,27 +93,27 @@ def _argument_dtypes(block: Block) -> list[str]:
 
 
 def _filler(dtype: str, count: int, side: int = 0) -> Array:
-    """A sample number, repeated `count` times; another one for each side."""
+    """A sample number, repeated `count` times; the numbers of the two sides differ."""
     numbers = samples(dtype)
     return np.broadcast_to(numbers[-2 if side == 0 else len(numbers) // 2], (count,)).copy()
 
 
 def _function_name(
-    numbers: Array, left: Array, right: Array, allowed: Sequence[str], name: str
+    numbers: Array, left: Array, right: Array, legal_names: Sequence[str], name: str
 ) -> str:
     """The allowed function that gives `numbers` for the left and the right arguments.
 
     Raises:
         NotModelled: there is none; `name` is the operation.
     """
-    extremes_first = sorted(allowed, key=lambda function: function not in _EXTREMES)
-    for function in extremes_first if left.dtype == np.bool_ else allowed:
+    extremes_first = sorted(legal_names, key=lambda function: function not in _EXTREMES)
+    for function in extremes_first if left.dtype == np.bool_ else legal_names:
         with np.errstate(all="ignore"):
             expected = _FUNCTIONS[function](widen(left), widen(right))
         if is_equal(numbers, round_to_dtype(np.asarray(expected), numbers.dtype.name)):
             return function
     raise NotModelled(
-        f"{name} with a body that is none of {', '.join(allowed)}", fix="reduce by one of these"
+        f"{name} with a body that is none of {', '.join(legal_names)}", fix="reduce by one of these"
     )
 
 
@@ -168,7 +168,7 @@ def extreme_of(scope: Scope, op: Op) -> str | None:
     results = run_body(scope, block, [*left, *right])
     for name in ("maximum", "minimum"):
         expected = _extreme_and_index(name, *left, *right)
-        if all(is_equal(ours, theirs) for ours, theirs in zip(results, expected, strict=True)):
+        if all(map(is_equal, results, expected)):
             return name
     return None
 
@@ -221,11 +221,16 @@ def order_of(scope: Scope, op: Op) -> Order:
         range(1, len(key_dtypes) + 1), (_ranks, _ranks_by_bits, _compared_numbers)
     ):
         first, second = ([ranks(numbers) for numbers in side[:key_count]] for side in (left, right))
-        up, down = (_is_before(first, second, is_descending=is_down) for is_down in (False, True))
+        is_ascending, is_descending_order = (
+            _is_before(first, second, is_descending=is_down) for is_down in (False, True)
+        )
         # LE and LT differ on equal keys, and both are an order; a comparison with NaN is none.
         is_judged = is_number if ranks is _compared_numbers else np.ones_like(is_number)
-        is_ordered, is_tied = is_judged & (up | down), is_judged & ~(up | down)
-        for is_descending, expected in ((False, up), (True, down)):
+        is_ordered, is_tied = (
+            is_judged & (is_ascending | is_descending_order),
+            is_judged & ~(is_ascending | is_descending_order),
+        )
+        for is_descending, expected in ((False, is_ascending), (True, is_descending_order)):
             if (
                 is_equal(is_before[is_ordered], expected[is_ordered])
                 and len({*is_before[is_tied].tolist()}) <= 1
@@ -243,7 +248,7 @@ _MOST_KEYS: Final = 2
 
 
 def _is_before(left: Sequence[Array], right: Sequence[Array], *, is_descending: bool) -> Array:
-    """True where the left numbers come before the right ones, by the first key that differs."""
+    """True where the left numbers come before the right numbers, by the first unequal key."""
     is_before = np.zeros(left[0].shape, np.bool_)
     for first, second in reversed(list(zip(left, right, strict=True))):
         is_sooner = first > second if is_descending else first < second

@@ -1,8 +1,8 @@
-"""CHLO's operations, which come as themselves, as composites, or as calls of their names.
+"""CHLO's operations, as operations of the dialect or as composites.
 
-`jax.jit(f).lower` has them in the dialect; a portable artifact has some as composites with a
-decomposition. Operations that the graph does not have are written out by jaxlib itself, as it does
-for an artifact.
+`jax.jit(f).lower` gives operations of the dialect; a portable artifact has some as composites with
+a decomposition. For operations that the graph does not have, jaxlib writes operations of StableHLO,
+as it does for an artifact.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ _WRITTEN_OUT: Final = (
     composed="StableHLO's operations, as jaxlib writes them",
     is_folded=False,
 )
-def written_out(scope: Scope, op: Op) -> Any:
-    """StableHLO's own operations in the place of one of CHLO."""
+def write_out(scope: Scope, op: Op) -> Any:
+    """StableHLO's operations in the place of an operation of CHLO."""
     module = _written_module(op)
     functions = mlir.functions(module)
     target = replace(scope.target, functions=functions)

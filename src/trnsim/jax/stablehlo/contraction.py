@@ -37,14 +37,14 @@ def dot_general(scope: Scope, op: Op) -> Entry:
 
 @rule("stablehlo.dot", composed="dot_general")
 def dot(scope: Scope, op: Op) -> Entry:
-    """A product over the last dimension of the left side and the first of the right one."""
+    """A product over the last dimension of the left side and the first of the right side."""
     lhs, rhs = (scope.value(ssa) for ssa in op.operands)
     return product(scope, scope.result(op), (lhs, rhs), ([], []), ([len(lhs.shape) - 1], [0]))
 
 
 @rule("stablehlo.einsum", composed="reduce, dot_general, transpose", limits=_EINSUM_LIMIT)
 def einsum(scope: Scope, op: Op) -> Entry:
-    """A product whose dimensions have letters; dimensions that only one side has are summed."""
+    """A product whose dimensions have letters; a dimension that only one side has is summed."""
     left, right, output = _einsum_terms(op)
     lhs, rhs = (scope.value(ssa) for ssa in op.operands)
     x, left = _summed_side(scope, lhs, left, {*right, *output})
@@ -80,12 +80,15 @@ def _einsum_terms(op: Op) -> list[str]:
     """The letters of each operand's dimensions, then of the result's.
 
     Raises:
-        NotModelled: a letter stands twice in a term, or for several dimensions.
+        NotModelled: a letter stands twice in a term, or for several dimensions; a term has another
+            number of letters than the tensor has dimensions.
     """
     text = mlir.symbol(op, "einsum_config")
     inputs, _, output = text.partition("->")
     terms = [*inputs.split(","), output]
-    if "." in text or any(len(set(term)) != len(term) for term in terms):
+    ranks = [len(mlir.shape_of(ssa.type)) for ssa in (*op.operands, *op.results)]
+    is_legal = [len(set(term)) for term in terms] == [len(term) for term in terms] == ranks
+    if "." in text or not is_legal:
         raise NotModelled(
             f"{op.name} of {text}; legal: {_EINSUM_LIMIT}",
             fix="write it with jax.numpy.einsum, which makes products of named dimensions",
@@ -108,21 +111,21 @@ def product(
     type_: TensorType,
     sides: tuple[Value, Value],
     batch: tuple[list[int], list[int]],
-    contracted: tuple[list[int], list[int]],
+    contracting: tuple[list[int], list[int]],
 ) -> Value:
     """``[*B, *M, *N]``: the batching dimensions, then the free ones of the left and right side.
 
-    `batch` and `contracted` have the dimensions of the left side, then of the right side.
+    `batch` and `contracting` have the dimensions of the left side, then of the right side.
     """
     graph = scope.graph
     free_dims = [
         [dim for dim in range(len(side.shape)) if dim not in (*b, *c)]
-        for side, b, c in zip(sides, batch, contracted, strict=True)
+        for side, b, c in zip(sides, batch, contracting, strict=True)
     ]
-    if not prod(sides[0].shape[dim] for dim in contracted[0]):
+    if not prod(sides[0].shape[dim] for dim in contracting[0]):
         return graph.constant(0.0, type_)
-    left, rows = _as_matrices(scope, sides[0], batch[0], free_dims[0], contracted[0])
-    right, columns = _as_matrices(scope, sides[1], batch[1], free_dims[1], contracted[1])
+    left, rows = _as_matrices(scope, sides[0], batch[0], free_dims[0], contracting[0])
+    right, columns = _as_matrices(scope, sides[1], batch[1], free_dims[1], contracting[1])
     rank = len(left.shape)
     matrix_dims = (rank - 1 if rows else rank - 2, rank - 1 if columns else rank - 2)
     # A sum in float32 would saturate in a narrow integer type, where StableHLO wraps around.
@@ -132,28 +135,32 @@ def product(
 
 
 def _as_matrices(
-    scope: Scope, value: Value, batch: Sequence[int], free: Sequence[int], contracted: Sequence[int]
+    scope: Scope,
+    value: Value,
+    batch: Sequence[int],
+    free: Sequence[int],
+    contracting: Sequence[int],
 ) -> tuple[Value, bool]:
-    """A side as matrices, and True if the contracted dimension is the last.
+    """(A side as matrices, True if the contracting dimension is the last).
 
-    Of the two orders it takes the one in which the dimensions lie already, if there is one.
+    An order in which the dimensions lie already is preferred.
     """
-    contracted_last, contracted_first = [*batch, *free, *contracted], [*batch, *contracted, *free]
-    in_order = list(range(len(value.shape)))
-    is_last = contracted_last == in_order or (
-        contracted_first != in_order and (not free or _is_innermost(value, contracted))
+    contracted_last, contracted_first = [*batch, *free, *contracting], [*batch, *contracting, *free]
+    natural_order = list(range(len(value.shape)))
+    is_last = contracted_last == natural_order or (
+        contracted_first != natural_order and (not free or _is_innermost(value, contracting))
     )
-    groups = (batch, free, contracted) if is_last else (batch, contracted, free)
+    groups = (batch, free, contracting) if is_last else (batch, contracting, free)
     shape = [prod(value.shape[dim] for dim in dims) for dims in groups]
     batch_shape = [value.shape[dim] for dim in batch]
     ordered_value = scope.graph.transpose(value, contracted_last if is_last else contracted_first)
     return scope.graph.reshape(ordered_value, (*batch_shape, *shape[1:])), is_last
 
 
-def _is_innermost(value: Value, contracted: Sequence[int]) -> bool:
-    """True if the last dimension longer than 1 is a contracted one."""
+def _is_innermost(value: Value, contracting: Sequence[int]) -> bool:
+    """True if the last dimension longer than 1 is a contracting dimension."""
     long_dims = [dim for dim, n in enumerate(value.shape) if n > 1]
-    return bool(long_dims) and long_dims[-1] in contracted
+    return bool(long_dims) and long_dims[-1] in contracting
 
 
 @rule("stablehlo.convolution")
@@ -206,7 +213,7 @@ def _ordered_kernels(scope: Scope, op: Op, kernels: Value, rank: int) -> tuple[V
 
 
 _FEATURE_DIMS: Final = 2
-"""Number of dimensions of kernels before the spatial ones: output and input features."""
+"""Number of dimensions of kernels before the spatial dimensions: output and input features."""
 
 
 def _convolution(op: Op, rank: int, groups: int, *, is_reversed: bool) -> Convolution:

@@ -1,9 +1,9 @@
 """Calls, branches, loops, tuples and tokens.
 
 A loop whose condition is known at every trip is unrolled, as PyTorch's loops are: its body is
-imported once per trip, and equal layers are found by the compiler. A loop of more than
+imported once per trip, and the compiler merges equal layers. A loop of more than
 `MOST_UNROLLED_OPERATIONS` stays a loop with a known number of trips. A loop whose condition depends
-on values stays one with an unknown number.
+on values stays a loop with an unknown number of trips.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _unpack(entries: Sequence[Entry]) -> Any:
 
 @rule("stablehlo.case", "stablehlo.if", is_folded=False)
 def branches(scope: Scope, op: Op) -> Any:
-    """The branch that a constant selects; else all branches, of which values select one."""
+    """The branch that a constant selects; without a constant a choice among all branches."""
     blocks = [region.blocks[0] for region in op.regions]
     constant = scope.constant_of(op.operands[0])
     if constant is not None:
@@ -92,7 +92,7 @@ def branches(scope: Scope, op: Op) -> Any:
     graphs = tuple(shared_inputs.graph(part, part.results) for part in parts)
     kind = If if op.name == "stablehlo.if" else Case
     selector = scope.value(op.operands[0])
-    outer_values = [scope.tensor(entry) for entry in shared_inputs.outer]
+    outer_values = [scope.tensor(entry) for entry in shared_inputs.outer_entries]
     return _unpack(scope.graph.apply_to_all(kind(graphs), [selector, *outer_values]))
 
 
@@ -120,10 +120,10 @@ def _unroll(
     """Every trip's operations, as long as the condition holds."""
     condition, body = blocks
     for trip in count():
-        (goes_on,) = Scope(scope.target.empty_target(), scope).run(condition, entries)
-        if not isinstance(goes_on, np.ndarray):
+        (is_true,) = Scope(scope.target.empty_target(), scope).run(condition, entries)
+        if not isinstance(is_true, np.ndarray):
             raise NotModelled("a while whose condition is no longer known after a trip")
-        if not bool(goes_on):
+        if not bool(is_true):
             break
         entries = scope.run(body, entries, scope.path.in_trip(trip, trips))
     return entries
@@ -183,8 +183,10 @@ def _constant_bound(scope: Scope, ssa: Ssa, arguments: list[Ssa], op: Op) -> Arr
     if ssa in arguments:
         index = arguments.index(ssa)
         body = op.regions[1].blocks[0]
-        after = body.operations[len(body.operations) - 1].operation.operands[index]
-        return scope.constant_of(op.operands[index]) if after == body.arguments[index] else None
+        next_value = body.operations[len(body.operations) - 1].operation.operands[index]
+        return (
+            scope.constant_of(op.operands[index]) if next_value == body.arguments[index] else None
+        )
     return scope.constant_of(ssa) if scope.has_entry(ssa) else None
 
 
@@ -230,7 +232,7 @@ def _while_loop(
     condition_graph = shared_inputs.graph(parts[0], parts[0].results)
     unchanged_inputs = shared_inputs.inputs(parts[1])
     body_graph = shared_inputs.graph(parts[1], [*parts[1].results, *unchanged_inputs])
-    outer_values = [scope.tensor(entry) for entry in shared_inputs.outer]
+    outer_values = [scope.tensor(entry) for entry in shared_inputs.outer_entries]
     results = scope.graph.apply_to_all(
         While(condition_graph, body_graph, trips), [*carried_values, *outer_values]
     )
@@ -245,15 +247,15 @@ class _BlockGraph:
         outside_inputs: the graph's inputs for the values outside that the block reads.
     """
 
-    def __init__(self, outside: Scope, block: Block, carried: Sequence[Value]) -> None:
-        self.scope = Scope(outside.target.empty_target(), outside)
+    def __init__(self, outer_scope: Scope, block: Block, carried_values: Sequence[Value]) -> None:
+        self.scope = Scope(outer_scope.target.empty_target(), outer_scope)
         graph = self.scope.graph
-        self.carried_inputs = [graph.input(value.shape, value.dtype) for value in carried]
+        self.carried_inputs = [graph.input(value.shape, value.dtype) for value in carried_values]
         self.outside_inputs: dict[Ssa, Value] = {}
-        for ssa in dict.fromkeys(_free_values(block, outside)):
-            entry = outside.entry(ssa)
+        for ssa in dict.fromkeys(_free_values(block, outer_scope)):
+            entry = outer_scope.entry(ssa)
             if not (isinstance(entry, np.ndarray) and is_splat(entry)):
-                value = outside.tensor(entry)
+                value = outer_scope.tensor(entry)
                 self.outside_inputs[ssa] = graph.input(value.shape, value.dtype)
                 self.scope.bind(ssa, self.outside_inputs[ssa])
         results = self.scope.run(block, self.carried_inputs)
@@ -269,14 +271,14 @@ class _SharedInputs:
     """Several blocks' graphs with the same inputs.
 
     Attributes:
-        outer: the enclosing scope's entries for these inputs, which follow the carried inputs.
+        outer_entries: the enclosing scope's entries for these inputs, after the carried inputs.
     """
 
     def __init__(self, scope: Scope, parts: Sequence[_BlockGraph]) -> None:
         self._ssas = list(dict.fromkeys(ssa for part in parts for ssa in part.outside_inputs))
         self._constants = [numbers for part in parts for numbers in part.constants.values()]
         self._scope = scope
-        self.outer: list[Entry] = [*map(scope.entry, self._ssas), *self._constants]
+        self.outer_entries: list[Entry] = [*map(scope.entry, self._ssas), *self._constants]
 
     def inputs(self, part: _BlockGraph) -> list[Value]:
         """Inputs of one part for the outer values of all parts, so that all parts take the same.
@@ -303,15 +305,15 @@ class _SharedInputs:
 
     def graph(self, part: _BlockGraph, results: Sequence[Value]) -> Graph:
         """A part's graph, with all inputs in one order."""
-        shared = self.inputs(part)
+        shared_values = self.inputs(part)
         graph = part.scope.graph
-        graph.inputs, graph.outputs = [*part.carried_inputs, *shared], list(results)
+        graph.inputs, graph.outputs = [*part.carried_inputs, *shared_values], list(results)
         graph.prune()
         return graph
 
 
 def _free_values(block: Block, scope: Scope) -> Iterator[Ssa]:
-    """The values that a block and those within it read from outside."""
+    """The values that a block and its inner blocks read from outside."""
     for view in block.operations:
         op = view.operation
         yield from (value for value in op.operands if scope.has_entry(value))

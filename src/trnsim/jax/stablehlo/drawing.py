@@ -19,7 +19,7 @@ _WORDS = 4
 
 @rule("stablehlo.rng", composed="rng, log, sqrt, sine, multiply, add, floor", is_folded=False)
 def rng(scope: Scope, op: Op) -> Entry:
-    """Uniform numbers between two bounds, or normal ones of a mean and a deviation; no seed."""
+    """Uniform numbers between two bounds, or normal numbers of a mean and a deviation, unseeded."""
     type_ = scope.result(op)
     shape = type_.shape or (1,)
     uniform = scope.graph.rng(shape)
@@ -35,7 +35,7 @@ def rng(scope: Scope, op: Op) -> Entry:
 
 
 def _normal_numbers(scope: Scope, first: Value, second: Value) -> Value:
-    """Normal numbers from two tensors of uniform ones, by Box and Muller's transform."""
+    """Normal numbers from two tensors of uniform numbers, by Box and Muller's transform."""
     log = apply_elementwise(scope, "log", apply_elementwise(scope, "subtract", 1.0, first))
     radius = apply_elementwise(scope, "sqrt", apply_elementwise(scope, "multiply", log, -2.0))
     angle = apply_elementwise(scope, "multiply", second, tau)
@@ -69,8 +69,8 @@ def rng_bit_generator(scope: Scope, op: Op) -> tuple[Entry, Entry]:
     shape = mlir.shape_of(op.results[1].type)
     if mlir.element_type(op.results[1].type) != "uint32":
         raise NotModelled(f"rng_bit_generator of {op.results[1].type}; legal: uint32")
-    flat = scope.graph.reshape(state, (_WORDS,))
-    next_state, bits = scope.graph.apply_to_all(RngBitGenerator(shape), [flat])
+    flat_state = scope.graph.reshape(state, (_WORDS,))
+    next_state, bits = scope.graph.apply_to_all(RngBitGenerator(shape), [flat_state])
     if is_wide:
         return from_words(scope, scope.graph.reshape(next_state, (_WORDS // 2, 2))), bits
     return scope.graph.reshape(next_state, state.shape), bits

@@ -39,7 +39,7 @@ _NEUTRAL: Final[dict[str, tuple[tuple[float, ...], tuple[float, ...]]]] = {
     "divide": ((), (1.0,)),
     "subtract": ((), (0.0,)),
 }
-"""For each operation the left operands, and the right ones, that leave the other unchanged.
+"""For each operation the (left, right) operands that leave the other operand unchanged.
 
 They leave NaN and -0 unchanged, too.
 """
@@ -94,7 +94,7 @@ def _logistic_argument(scope: Scope, dividend: Operand, divisor: Operand) -> Val
 
 
 def _identity_operand(scope: Scope, op: Op, name: str) -> Entry | None:
-    """The operand that the operation returns unchanged; None if it changes both."""
+    """The operand that the operation returns unchanged; None if it changes both operands."""
     if name not in _NEUTRAL:
         return None
     if name in ("and", "or") and scope.result(op).dtype != BOOL:
@@ -154,7 +154,7 @@ def _as_signed(scope: Scope, operand: Operand, signed_dtype: str) -> Operand:
 
 @rule("stablehlo.count_leading_zeros", composed="shifts, or, not, popcnt")
 def count_leading_zeros(scope: Scope, op: Op) -> Entry:
-    """The number of zero bits that are left after all bits below the highest set one are set."""
+    """The number of zero bits, after all bits below the highest bit that is set are set."""
     x, size = scope.value(op.operands[0]), 8 * ITEM_BYTES[scope.result(op).dtype]
     places = 1
     while places < size:
@@ -253,8 +253,8 @@ def clamp(scope: Scope, op: Op) -> Entry:
 @rule("stablehlo.convert", is_by_parts=True)
 def convert(scope: Scope, op: Op) -> Entry:
     """Elements of another type."""
-    to, entry = op.results[0].type, scope.entry(op.operands[0])
-    name = mlir.element_type(to)
+    result_type, entry = op.results[0].type, scope.entry(op.operands[0])
+    name = mlir.element_type(result_type)
     is_constant = isinstance(entry, np.ndarray)
     if isinstance(entry, Wide) or (name in ("uint64", "int64") and not is_constant):
         return wide_operation(scope, f"to {name}", [entry])
@@ -272,7 +272,7 @@ _LONG_BYTES: Final = 8
 
 @rule("stablehlo.bitcast_convert")
 def bitcast_convert(scope: Scope, op: Op) -> Entry:
-    """The same bits as another type; a shorter type adds a dimension, a longer one removes it."""
+    """The same bits as another type; a shorter type adds a dimension, a longer type removes it."""
     entry = scope.entry(op.operands[0])
     name = mlir.element_type(op.results[0].type)
     if name == "uint64":

@@ -47,7 +47,7 @@ class ProgramGraph:
     calls: tuple[FrameworkCall, ...] = ()
 
     @classmethod
-    def of(cls, imported: ImportedModule, weights: Sequence[str] = ()) -> ProgramGraph:
+    def of(cls, module: ImportedModule, weights: Sequence[str] = ()) -> ProgramGraph:
         """The graph of an imported module.
 
         `weights` names the arguments of JAX's function that hold the weights: "params" for
@@ -56,36 +56,36 @@ class ProgramGraph:
         Raises:
             BadInput: no argument has such a name.
         """
-        arguments = {name: _argument_numbers(imported, name) for name in weights}
+        arguments = {name: _argument_numbers(module, name) for name in weights}
         for name, numbers in arguments.items():
             if not numbers:
                 raise BadInput(
                     f"no argument of the program is {name}; there are "
-                    f"{', '.join(imported.names[value.number] for value in imported.inputs)}",
+                    f"{', '.join(module.names[value.number] for value in module.inputs)}",
                     fix="name one of these, or what comes before their brackets",
                 )
-        weight_numbers = frozenset().union(imported.constants, *arguments.values())
+        weight_numbers = frozenset().union(module.constants, *arguments.values())
         origins = {
             value.number: FrameworkCall(node.origin.operator, node.name, {}, (), node.origin.line)
-            for node in imported.graph.nodes
+            for node in module.graph.nodes
             if node.origin is not None
             for value in node.results
         }
         return cls(
-            imported.graph,
+            module.graph,
             weight_numbers,
-            imported.names,
-            imported.operators,
+            module.names,
+            module.operators,
             origins,
         )
 
 
-def _argument_numbers(imported: ImportedModule, name: str) -> set[int]:
-    """The numbers of the arguments of that name, and of those within it."""
+def _argument_numbers(module: ImportedModule, name: str) -> set[int]:
+    """The numbers of the arguments of that name, and of arguments within it."""
     return {
         value.number
-        for value in imported.inputs
-        if (imported.names[value.number] + "[").startswith((f"{name}[", f"{name}."))
+        for value in module.inputs
+        if (module.names[value.number] + "[").startswith((f"{name}[", f"{name}."))
     }
 
 

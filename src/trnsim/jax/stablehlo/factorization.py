@@ -1,4 +1,4 @@
-"""Cholesky's factorization, a row after the other: a loop of StableHLO's own operations."""
+"""Cholesky's factorization row by row: a loop of StableHLO's own operations."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ of U above it, divided by the root of its pivot. It reads the upper triangle of 
 
 @rule("stablehlo.cholesky", composed="while, sqrt, divide, dot_general, subtract", is_folded=False)
 def cholesky(scope: Scope, op: Op) -> Entry:
-    """The triangle whose product with its transpose a matrix is, a row after the other.
+    """The triangle L with ``L @ L.T = a``, or U with ``U.T @ U = a``, row by row.
 
     For a matrix that is not positive definite it is NaN from the first negative pivot on.
     """

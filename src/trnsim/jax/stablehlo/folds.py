@@ -2,7 +2,7 @@
 
 The body is applied to whole tensors: neighbours of n elements are combined, then neighbours of
 these results, log2(n) times. Running results take as many steps, each of which combines every
-element with the one before it by 1, 2, 4, .. places.
+element with the element 1, 2, 4, .. places before it.
 """
 
 from __future__ import annotations
@@ -106,7 +106,10 @@ def _combine_neighbours(scope: Scope, op: Op, row: Value) -> Value:
 def scan_by_body(
     scope: Scope, op: Op, value: Value, start: Ssa, dim: int, *, is_backward: bool
 ) -> Value:
-    """At each index of a dimension the combination of all elements up to it, or from it on."""
+    """At each index of a dimension the combination of all elements up to it.
+
+    With `is_backward` it is the combination of all elements from the index on.
+    """
     check_foldable(scope, op)
     n, reach = value.shape[dim], 1
     while reach < n:

@@ -64,7 +64,7 @@ class ImportedModule:
         constants: numbers of the program that are inputs of the graph, by the value's number.
         names: the names of the inputs, by the value's number.
         operators: StableHLO's operations, in order, with the operations of every trip of a loop.
-        is_device_specific: whether the program reads its device, so that graphs may differ.
+        is_device_specific: True if the program reads its device, so that graphs may differ.
     """
 
     graph: Graph = field(repr=False)
@@ -130,17 +130,21 @@ def is_device_program(module: Op, shapes: Sequence[Sequence[int]]) -> bool:
     The shares must also have the shardings of main's arguments and results.
     """
     main = mlir.functions(module)["main"]
-    manual = _manual_computation(mlir.body_of(main))
-    if manual is None:
+    computation = _manual_computation(mlir.body_of(main))
+    if computation is None:
         return False
-    share_shapes = [mlir.shape_of(share.type) for share in manual.regions[0].blocks[0].arguments]
-    return share_shapes == [tuple(shape) for shape in shapes] and _has_same_shardings(main, manual)
+    share_shapes = [
+        mlir.shape_of(share.type) for share in computation.regions[0].blocks[0].arguments
+    ]
+    return share_shapes == [tuple(shape) for shape in shapes] and _has_same_shardings(
+        main, computation
+    )
 
 
-def _has_same_shardings(main: Op, manual: Op) -> bool:
+def _has_same_shardings(main: Op, computation: Op) -> bool:
     """True if no argument or result of main has another sharding than its share."""
     for side, attribute in (("arg_attrs", "in_shardings"), ("res_attrs", "out_shardings")):
-        share_shardings = _SHARDING_TEXT.findall(str(manual.attributes[attribute]))
+        share_shardings = _SHARDING_TEXT.findall(str(computation.attributes[attribute]))
         attributes = list(main.attributes[side]) if side in main.attributes else []
         for notes, sharding in zip(attributes, share_shardings, strict=False):
             shardings = (
@@ -157,12 +161,12 @@ _SHARDING_TEXT: Final = re.compile(r"<(@[^<>]*)>")
 
 
 def _device_block(block: mlir.Block) -> mlir.Block:
-    """The program of each device, where all of main is one (`shard_map`, `pmap`); else main.
+    """The block of each device's program if it is all of main (`shard_map`, `pmap`), else main's.
 
-    Its arguments are the shares of main's, in their order.
+    The arguments of a device's program are the shares of main's arguments, in order.
     """
-    manual = _manual_computation(block)
-    return block if manual is None else manual.regions[0].blocks[0]
+    computation = _manual_computation(block)
+    return block if computation is None else computation.regions[0].blocks[0]
 
 
 def _manual_computation(block: mlir.Block) -> Op | None:
@@ -172,10 +176,10 @@ def _manual_computation(block: mlir.Block) -> Op | None:
     ]
     if [operation.name for operation in operations] != [_MANUAL_COMPUTATION, "func.return"]:
         return None
-    manual, return_op = operations
-    is_whole = list(manual.operands) == list(block.arguments)
-    is_whole &= list(return_op.operands) == list(manual.results)
-    return manual if is_whole else None
+    computation, return_op = operations
+    is_whole = list(computation.operands) == list(block.arguments)
+    is_whole &= list(return_op.operands) == list(computation.results)
+    return computation if is_whole else None
 
 
 _SHARDING_CONSTRAINT: Final = "sdy.sharding_constraint"

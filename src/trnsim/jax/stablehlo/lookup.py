@@ -78,11 +78,11 @@ def _is_one_per_row(operation: Scatter, type_: TensorType, updates: Value, indic
     batching = zip(
         operation.operand_batching_dims, operation.start_indices_batching_dims, strict=True
     )
-    pairs = [(of_row, of_index) for of_row, of_index in batching if type_.shape[of_row] > 1]
+    pairs = [(row_dim, index_dim) for row_dim, index_dim in batching if type_.shape[row_dim] > 1]
     return (
         operation.op in ("add", "assign")
         and operation.start_index_map == (len(rows),)
-        and [of_row for of_row, _ in pairs] == [dim for dim, side in enumerate(rows) if side > 1]
+        and [row_dim for row_dim, _ in pairs] == [dim for dim, side in enumerate(rows) if side > 1]
         and pairs == sorted(pairs, key=lambda pair: pair[1])
         and indices.type.elements == updates.type.elements == prod(rows)
     )

@@ -67,7 +67,7 @@ def body_of(function: Op) -> Block:
 
 
 def element_type(type_: Any) -> str:
-    """The element type of a tensor's type as numpy and ml_dtypes name it, or as MLIR does."""
+    """The element type of a tensor's type by numpy's or ml_dtypes' name, or else by MLIR's name."""
     text = str(ir.RankedTensorType(type_).element_type)
     return _NAMES.get(text, text)
 

@@ -55,7 +55,7 @@ class Path:
         self.line = line
 
     def in_trip(self, number: int, trips: int) -> Path:
-        """The path within a trip of one more loop."""
+        """The path within a trip of an inner loop."""
         return Path(self.names, (*self.trips, Trip(number, trips)), self.line)
 
     def in_call(self, op: Op) -> Path:

@@ -23,7 +23,7 @@ _VARIADIC_LIMITS = "of several operands argmax, argmin, and bodies that keep the
 
 
 def _body_functions(scope: Scope, op: Op) -> list[str]:
-    """The name of each operand's function; "" for a single operand with an unnamed function.
+    """The name of the function of each operand; [""] for one operand and a body without a name.
 
     Raises:
         NotModelled: the body mixes its operands.
@@ -44,6 +44,7 @@ def reduce(scope: Scope, op: Op) -> Entry:
     values, starts = op.operands[:count], op.operands[count:]
     extreme = extreme_of(scope, op) if count == 2 else None  # noqa: PLR2004  values and their numbers
     if extreme:
+        _require_neutral_start(scope, op, extreme)
         rule_ = _extreme_and_index if _is_index_operand(op, dims) else _extreme_and_number
         return rule_(scope, op, extreme, dims)
     names = _body_functions(scope, op)
@@ -58,16 +59,35 @@ def reduce(scope: Scope, op: Op) -> Entry:
 
 def _with_start(scope: Scope, name: str, result: Value, start: Ssa) -> Value:
     """A result combined with the start of the reduction, unless that is neutral."""
-    constant = scope.constant_of(start)
-    if constant is not None and is_splat(constant):
-        dtype = result.type.numpy_dtype()
-        if splat_value(constant) == float(neutral(name, dtype)) or _is_lowest(name, constant):
-            return result
+    if _is_neutral(scope, name, start, result.type.numpy_dtype()):
+        return result
     start_value = scope.operand(start)
     if isinstance(start_value, Value):
         start_value = scope.graph.broadcast_in_dim(start_value, result.shape, ())
     combined_value: Value = apply_elementwise(scope, name, result, start_value, dtype=result.dtype)
     return combined_value
+
+
+def _is_neutral(scope: Scope, name: str, start: Ssa, dtype: np.dtype[Any]) -> bool:
+    """True if a start is a constant that leaves every result unchanged."""
+    constant = scope.constant_of(start)
+    if constant is None or not is_splat(constant):
+        return False
+    return splat_value(constant) == float(neutral(name, dtype)) or _is_lowest(name, constant)
+
+
+def _require_neutral_start(scope: Scope, op: Op, name: str) -> None:
+    """Refuse argmax or argmin with a start that may be its result.
+
+    Raises:
+        NotModelled: for a start other than the lowest number of argmax, the highest of argmin.
+    """
+    dtype = mlir.tensor_type(op.operands[0].type).numpy_dtype()
+    if not _is_neutral(scope, name, op.operands[2], dtype):
+        raise NotModelled(
+            f"{op.name} of values with their indices whose start is no neutral element of {name}",
+            fix=f"start from {neutral(name, dtype)}, and take the {name} with the start afterwards",
+        )
 
 
 def _is_lowest(name: str, numbers: Any) -> bool:
@@ -100,7 +120,7 @@ def _is_repeated_iota(op: Op, dims: Sequence[int]) -> bool:
 
 
 def _extreme_and_index(scope: Scope, op: Op, name: str, dims: Sequence[int]) -> tuple[Value, Value]:
-    """The largest or smallest element, and the lowest index of one."""
+    """The largest or smallest element, and the lowest index at which it stands."""
     value, (dim,) = scope.value(op.operands[0]), dims
     keys = value
     if name == "minimum" and value.type.is_floating:
@@ -249,7 +269,7 @@ def select_and_scatter(scope: Scope, op: Op) -> Entry:
 
 
 def _selected_extreme(block: Block) -> str | None:
-    """The extreme that a body selects, the first of equal ones; None for another body."""
+    """The extreme that a body selects, the first of equal elements; None for another body."""
     comparison = _only_operation(block)
     if comparison is None or comparison.name != "stablehlo.compare":
         return None

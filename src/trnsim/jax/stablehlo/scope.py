@@ -110,7 +110,7 @@ class Scope:
         self._entries[ssa] = entry
 
     def entry(self, ssa: Ssa) -> Entry:
-        """The entry of a value of MLIR, from this scope or one around it."""
+        """The entry of a value of MLIR, from this scope or a scope around it."""
         if ssa in self._entries:
             return self._entries[ssa]
         if self._parent is None:
@@ -118,7 +118,7 @@ class Scope:
         return self._parent.entry(ssa)
 
     def has_entry(self, ssa: Ssa) -> bool:
-        """True if this scope or one around it has an entry for a value."""
+        """True if this scope or a scope around it has an entry for a value."""
         return ssa in self._entries or (self._parent is not None and self._parent.has_entry(ssa))
 
     def value(self, ssa: Ssa) -> Value:
@@ -170,7 +170,7 @@ class Scope:
         origin = self.path.origin(op)
         self.graph.current_origin = origin
         try:
-            built = self._build(op)
+            results_of_rule = self._build(op)
         except NoCounterpart:
             raise
         except EmulatorError as error:
@@ -178,7 +178,11 @@ class Scope:
             raise NoCounterpart(
                 reason, fix=error.fix, source=error.source, line=origin.line
             ) from error
-        entries = built if isinstance(built, tuple | list) and len(op.results) != 1 else (built,)
+        entries = (
+            results_of_rule
+            if isinstance(results_of_rule, tuple | list) and len(op.results) != 1
+            else (results_of_rule,)
+        )
         for result, entry in zip(op.results, entries, strict=True):
             traced_entry = replace(entry, origin=origin) if isinstance(entry, Stack) else entry
             self.bind(result, traced_entry)
@@ -200,7 +204,7 @@ class Scope:
         return self._fold_constants(op, rule, [array for array in arrays if array is not None])
 
     def _split_operand(self, op: Op) -> Stack | None:
-        """The operand by whose parts an operation is split; None without one of few parts."""
+        """The operand by whose parts an operation is split; None without a stack of few parts."""
         entries = [self.entry(value) for value in op.operands]
         stacks = [stack for stack in entries if isinstance(stack, Stack)]
         if not stacks or any(stack.cuts != stacks[0].cuts for stack in stacks[1:]):
@@ -221,7 +225,7 @@ class Scope:
     def _part(self, entry: Entry, dim: int, start: int, length: int) -> Entry:
         """The slice of an entry along `dim`; for a stack, a slice of one of its parts."""
         if isinstance(entry, Stack):
-            (part,) = entry.within(start, length)
+            (part,) = entry.slice_parts(start, length)
             return self.slice_along(part.entry, dim, part.start, part.length)
         return self.slice_along(entry, dim, start, length)
 
@@ -312,11 +316,11 @@ def compact(numbers: Array) -> Array:
     """The same array; as a splat if the bytes of all elements are equal."""
     if numbers.size < 2 or is_splat(numbers):  # noqa: PLR2004  two are the fewest that may differ
         return numbers
-    dense = np.ascontiguousarray(numbers)
-    rows = dense.view(np.uint8).reshape(numbers.size, -1)
+    dense_array = np.ascontiguousarray(numbers)
+    rows = dense_array.view(np.uint8).reshape(numbers.size, -1)
     if not (rows == rows[0]).all():
         return numbers
-    return np.broadcast_to(dense[(0,) * dense.ndim], dense.shape)
+    return np.broadcast_to(dense_array[(0,) * dense_array.ndim], dense_array.shape)
 
 
 def splat_value(numbers: Array) -> float:

@@ -132,17 +132,17 @@ def concatenate(scope: Scope, op: Op) -> Entry:
 
 @rule("stablehlo.pad")
 def pad(scope: Scope, op: Op) -> Entry:
-    """A number before, after and between elements; `select` inserts one that is computed."""
+    """A number before, after and between elements; `select` inserts a number that is computed."""
     value = scope.value(op.operands[0])
     names = "edge_padding_low", "edge_padding_high", "interior_padding"
-    low, high, between = (mlir.ints(op, name) for name in names)
+    low, high, interior = (mlir.ints(op, name) for name in names)
     padding = scope.constant_of(op.operands[1])
     if padding is not None:
-        return scope.graph.pad(value, low, high, between, splat_value(padding))
+        return scope.graph.pad(value, low, high, interior, splat_value(padding))
     number = scope.value(op.operands[1])
-    padded_value = scope.graph.pad(value, low, high, between)
+    padded_value = scope.graph.pad(value, low, high, interior)
     truths = scope.graph.constant(1.0, TensorType(value.shape, "bool"))
-    is_own = scope.graph.pad(truths, low, high, between)
+    is_own = scope.graph.pad(truths, low, high, interior)
     filler = scope.graph.broadcast_in_dim(number, padded_value.shape, ())
     return scope.graph.elementwise("select", is_own, padded_value, filler, dtype=value.dtype)
 
@@ -162,7 +162,7 @@ def slice_entry(
     shape: Sequence[int],
     steps: Sequence[int] = (),
 ) -> Entry:
-    """A slice of an entry; a stack stays one if the slice cuts only its dimension, at stride 1."""
+    """A slice of an entry; a stack if the slice cuts only a stack's own dimension, at stride 1."""
     strides = tuple(steps) or (1,) * len(shape)
     if isinstance(entry, Wide):
         change = partial(scope.graph.slice, starts=starts, shape=shape, strides=strides)
@@ -171,7 +171,7 @@ def slice_entry(
         parts = zip(starts, shape, strides, strict=True)
         return entry[tuple(slice(s, s + n * step, step) for s, n, step in parts)]
     if isinstance(entry, Stack) and _is_run(entry, shape, strides):
-        stack = entry.sliced(starts[entry.dim], shape)
+        stack = entry.slice_stack(starts[entry.dim], shape)
         if len(stack.parts) == 1:
             part = stack.parts[0]
             return scope.slice_along(part.entry, entry.dim, part.start, part.length)
@@ -238,7 +238,7 @@ def _replace_window(scope: Scope, op: Op, starts: Sequence[int]) -> Entry:
         (dim,) = short_dims
         stack = Stack.of(operand, type_, dim) or Stack.of(scope.tensor(operand), type_, dim)
         if stack is not None:
-            return stack.updated(part, starts[dim], shape[dim])
+            return stack.replace_slice(part, starts[dim], shape[dim])
     high_padding = [n - s - m for n, s, m in zip(type_.shape, starts, shape, strict=True)]
     truths = scope.graph.constant(1.0, TensorType(tuple(shape), "bool"))
     is_new = scope.graph.pad(truths, starts, high_padding)

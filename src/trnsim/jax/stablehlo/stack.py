@@ -1,8 +1,8 @@
 """A tensor in parts along a dimension, as a loop builds it: one part per trip.
 
 A loop of JAX writes the results of all trips into one tensor, and reads the operands of all trips
-from one. In an unrolled loop, a part that is written and later read is the trip's own tensor, so
-that no parts are concatenated and cut again.
+from one tensor. In an unrolled loop, a part that is written and later read is the trip's own
+tensor, so that parts are not concatenated and cut again.
 """
 
 from __future__ import annotations
@@ -55,28 +55,35 @@ class Stack:
 
     @classmethod
     def of(cls, entry: Any, type_: TensorType, dim: int) -> Stack | None:
-        """An entry as a stack along a dimension; None for a stack along another."""
+        """An entry as a stack along a dimension; None for a stack along another dimension."""
         if isinstance(entry, Stack):
             return entry if entry.dim == dim else None
         return cls(type_, dim, (Part(entry, 0, type_.shape[dim]),))
 
-    def within(self, start: int, length: int) -> tuple[Part, ...]:
+    def slice_parts(self, start: int, length: int) -> tuple[Part, ...]:
         """The parts of a slice along the stack's dimension."""
         parts, part_start = list[Part](), 0
         for part in self.parts:
-            first, last = max(start, part_start), min(start + length, part_start + part.length)
-            if first < last:
-                parts.append(part.cut(first - part_start, last - first))
+            slice_start, slice_end = (
+                max(start, part_start),
+                min(start + length, part_start + part.length),
+            )
+            if slice_start < slice_end:
+                parts.append(part.cut(slice_start - part_start, slice_end - slice_start))
             part_start += part.length
         return tuple(parts)
 
-    def updated(self, entry: Any, start: int, length: int) -> Stack:
+    def replace_slice(self, entry: Any, start: int, length: int) -> Stack:
         """The stack with a slice replaced by an entry."""
         end, extent = start + length, self.type.shape[self.dim]
-        parts = (*self.within(0, start), Part(entry, 0, length), *self.within(end, extent - end))
+        parts = (
+            *self.slice_parts(0, start),
+            Part(entry, 0, length),
+            *self.slice_parts(end, extent - end),
+        )
         return Stack(self.type, self.dim, parts)
 
-    def sliced(self, start: int, shape: Sequence[int]) -> Stack:
+    def slice_stack(self, start: int, shape: Sequence[int]) -> Stack:
         """The stack of a slice of that shape."""
-        parts = self.within(start, shape[self.dim])
+        parts = self.slice_parts(start, shape[self.dim])
         return Stack(TensorType(tuple(shape), self.type.dtype), self.dim, parts)

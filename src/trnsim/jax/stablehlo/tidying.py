@@ -17,9 +17,9 @@ from trnsim.graph.patterns import TensorForm, form_of
 from trnsim.graph.rewriting import ANY, Match, Pattern, rewrite_graph
 
 _MERGED_KINDS: Final = (Kind.ALIAS, Kind.VIEW, Kind.LEAF)
-"""Kinds of operations of which equal ones are merged: they move nothing, or have no operands."""
+"""Kinds of operations that are merged if equal: they move nothing, or have no operands."""
 _MERGED_OPERATIONS: Final = (Concatenate, Pad, Reverse, Transpose)
-"""Other operations of which equal ones are merged: they move elements."""
+"""Further operations that are merged if equal: they move elements."""
 
 
 def simplified_graph(graph: Graph) -> Graph:

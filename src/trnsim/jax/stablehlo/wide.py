@@ -27,8 +27,8 @@ class Wide:
     """Integers of 64 bits, as words of 32.
 
     Attributes:
-        low: the low word of each, uint32.
-        high: the high word of each; None if all high words are 0.
+        low: the low words, uint32.
+        high: the high words, uint32; None if all high words are 0.
         bound: an upper bound: all integers are less than it.
     """
 
@@ -37,7 +37,7 @@ class Wide:
     bound: int = 2**64
 
     def words(self, scope: Scope) -> Value:
-        """Both words of each integer in a new last dimension, the low one first."""
+        """Both words of each integer in a new last dimension, the low word first."""
         graph, shape = scope.graph, self.low.shape
         zeros = TensorType(shape, "uint32")
         high = graph.constant(0.0, zeros) if self.high is None else self.high
@@ -72,7 +72,7 @@ def wide_operation(scope: Scope, name: str, entries: Sequence[Any]) -> Any:
     """An operation on integers of 64 bits.
 
     Raises:
-        NotModelled: for any operation except those by which JAX numbers random elements.
+        NotModelled: for operations that JAX does not use to number random elements.
     """
     build = _OPERATIONS.get(name)
     if build is None:

@@ -19,7 +19,7 @@ from trnsim.errors import BadInput, SourceLine
 from trnsim.torch.api import device as device_module
 from trnsim.user_warnings import warn
 from trnsim.xla import ranks
-from trnsim.xla.absent_names import absent
+from trnsim.xla.absent_names import absence_getter
 from trnsim.xla.cuts.cutting import cuts
 from trnsim.xla.cuts.ir_text import ir_text
 from trnsim.xla.cuts.values import Place
@@ -57,7 +57,7 @@ def _set_ir_debug(value: bool) -> None:
 
 
 def _get_ir_debug() -> bool:
-    """The setting."""
+    """The value that `_set_ir_debug` kept; False without a call of it."""
     return _ir_debug[0]
 
 
@@ -74,7 +74,7 @@ def _get_xla_tensors_text(tensors: list[torch.Tensor]) -> str:
     return ir_text(cuts.program_of(tensors))
 
 
-_absent_binding: Final = absent("torch_xla._XLAC", "torch_xla._XLAC")
+_absent_binding: Final = absence_getter("torch_xla._XLAC", "torch_xla._XLAC")
 
 
 class _Bindings(SimpleNamespace):
@@ -120,7 +120,7 @@ def sync(wait: bool = False, reset_scope: bool = True) -> None:
 
 @contextmanager
 def step() -> Generator[None]:
-    """A context that is a step: the step before ends at its begin, and its own at its end."""
+    """A context of one step: the step before it ends where the context begins."""
     sync()
     try:
         yield
@@ -190,7 +190,7 @@ def _limited_step(
 
 
 def _executions() -> Counter[tuple[str, Place | None, int]]:
-    """The executions so far, by the kind and the line of the cut, and the program's number."""
+    """Number of executions so far, by (kind of the cut, line of the cut, number of the program)."""
     return Counter(
         {
             (cut.kind, cut.place, number): count
@@ -240,4 +240,4 @@ def _is_launched() -> bool:
     return torch.distributed.is_available() and torch.distributed.is_torchelastic_launched()
 
 
-__getattr__ = absent("torch_xla", __name__)
+__getattr__ = absence_getter("torch_xla", __name__)

@@ -13,7 +13,7 @@ import torch
 from trnsim.instance.cores import environment_number
 from trnsim.torch.api import device as device_module
 from trnsim.xla import ranks
-from trnsim.xla.absent_names import absent
+from trnsim.xla.absent_names import absence_getter
 from trnsim.xla.device_spelling import SPELLING
 
 __path__: Final[list[str]] = []  # for a plain module Python asks no finder for absent names
@@ -30,7 +30,7 @@ def set_device_type(pjrt_device: str) -> None:
     """Accept the kind of device that there is.
 
     Raises:
-        ValueError: for another one.
+        ValueError: for another kind.
     """
     if pjrt_device != "NEURON":
         raise ValueError(f"PJRT_DEVICE is NEURON here, not {pjrt_device!r}")
@@ -89,4 +89,4 @@ def xla_device(n: int | None = None) -> torch.device:
     return torch.device(SPELLING, n or 0)
 
 
-__getattr__ = absent("torch_xla.runtime", __name__)
+__getattr__ = absence_getter("torch_xla.runtime", __name__)

@@ -1,4 +1,4 @@
-"""The parts of a call that a recording reads: places of tensors, and new and written tensors."""
+"""Tensors and arguments of a call, as a recording reads them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def number_dtype(args: Any, result: Any) -> Any:
     return tensors[0].dtype if tensors else torch.get_default_dtype()
 
 
-def spanned_bytes(geometry: Geometry) -> int:
+def span_bytes(geometry: Geometry) -> int:
     """Bytes from the first to the last element of a tensor."""
     shape, strides, _, dtype = geometry
     if 0 in shape:
@@ -39,7 +39,7 @@ def spanned_bytes(geometry: Geometry) -> int:
 
 
 def is_new(value: RecordedValue) -> bool:
-    """True for a value in new, filled memory, or a view of one."""
+    """True for a value in new, filled memory, and for its views."""
     while value.node is not None and value.node.signature.name == VIEW:
         source = value.node.operands[0]
         if not isinstance(source, RecordedValue):
@@ -49,21 +49,21 @@ def is_new(value: RecordedValue) -> bool:
 
 
 def has_generator(rule: RecordingRule, args: Any, kwargs: Any) -> bool:
-    """True if a call names a generator of the host, so that the host computes it."""
+    """True for a call with a generator, which the host computes."""
     if not rule.is_random or "generator" not in rule.arguments:
         return False
     place = rule.arguments.index("generator")
     return (args[place] if place < len(args) else kwargs.get("generator")) is not None
 
 
-def is_one(rule: RecordingRule, name: str, args: Any, kwargs: Any) -> bool:
+def is_argument_one(rule: RecordingRule, name: str, args: Any, kwargs: Any) -> bool:
     """True if an argument of a call is 1, as it is by default."""
     place = rule.arguments.index(name)
     return bool((args[place] if place < len(args) else kwargs.get(name, 1)) == 1)
 
 
 def new_results(rule: RecordingRule, result: Any) -> list[Tensor]:
-    """The results in new memory."""
+    """The results of a call that lie in new memory."""
     if not rule.returned:
         return []
     if len(rule.returned) == 1:
@@ -83,7 +83,7 @@ def written_tensors(rule: RecordingRule, args: Any, kwargs: Any) -> list[Tensor]
 
 
 def result_positions(rule: RecordingRule, result: Any) -> tuple[int, ...]:
-    """Indices of the tensors among results of which some are none; () if all are tensors."""
+    """Indices of the tensors among a call's results; () if every result is a tensor."""
     if not all(rule.returned) or rule.statistics:
         return ()
     tensors = [index for index, part in enumerate(result) if isinstance(part, Tensor)]

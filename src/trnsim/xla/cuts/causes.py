@@ -1,7 +1,7 @@
 """Causes of recompilations: the first thing that differs from the nearest earlier program.
 
-The nearest program has the most calls in common, by operator and line; among equally near ones it
-is the latest. Both programs are compared in the order of their calls, so the first difference
+The nearest program has the most calls in common, by operator and line; of equally near programs
+the latest is taken. Both programs are compared in the order of their calls, so the first difference
 causes the others: a shape comes before the shapes that follow from it.
 """
 
@@ -36,7 +36,7 @@ _MOST_SKIPPED: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """The first difference of a program from the nearest earlier one.
+    """The first difference of a program from the nearest earlier program.
 
     Attributes:
         kind: the kind: "shape", "dtype", "index", "view", "constant", "number", "equal numbers",
@@ -198,8 +198,8 @@ def _operator_difference(old_calls: _Calls, new_calls: _Calls, position: int) ->
 def _skipped_calls(longer: list[str], shorter: list[str]) -> int | None:
     """The fewest names to drop from the head of `longer` for it to begin as `shorter`, or None."""
     for skip in range(1, len(longer)):
-        remaining_keys = longer[skip:]
-        if remaining_keys[: len(shorter)] == shorter[: len(remaining_keys)]:
+        remaining_names = longer[skip:]
+        if remaining_names[: len(shorter)] == shorter[: len(remaining_names)]:
             return skip
     return None
 
@@ -210,17 +210,16 @@ def _shape_difference(old_calls: _Calls, new_calls: _Calls, position: int) -> Ca
     pairs = zip(
         old_calls.shapes(position),
         new_calls.shapes(position),
-        old_calls.operands[position],
         new_calls.operands[position],
         strict=False,
     )
-    for was, now, _, reference in pairs:
-        if was == now:
+    for old_form, new_form, reference in pairs:
+        if old_form == new_form:
             continue
-        if was is None or now is None:
+        if old_form is None or new_form is None:
             return _constant_number_cause(node)
         noun = "an input" if reference.call < 0 else "an operand"
-        (old_shape, old_dtype), (shape, dtype) = was, now
+        (old_shape, old_dtype), (shape, dtype) = old_form, new_form
         if old_shape != shape:
             text = f"{noun} of {_name(node)} was {list(old_shape)} and is {list(shape)}"
             return Cause("shape", text, node.place)
@@ -240,27 +239,31 @@ def _constant_number_cause(node: RecordedCall) -> Cause:
 
 def _constant_difference(old_node: RecordedCall, node: RecordedCall) -> Cause:
     """The cause where an argument or a result differs."""
-    old, new = old_node.signature, node.signature
-    if new.name in (VIEW, SCATTER):
+    old_signature, new_signature = old_node.signature, node.signature
+    if new_signature.name in (VIEW, SCATTER):
         return _view_difference(old_node, node)
-    was_arguments, now_arguments = argument_table(old), argument_table(new)
-    for name in dict.fromkeys((*was_arguments, *now_arguments)):
-        was, now = was_arguments.get(name), now_arguments.get(name)
-        if repr(was) == repr(now):
+    old_arguments, new_arguments = argument_table(old_signature), argument_table(new_signature)
+    for name in dict.fromkeys((*old_arguments, *new_arguments)):
+        old_value, new_value = old_arguments.get(name), new_arguments.get(name)
+        if repr(old_value) == repr(new_value):
             continue
-        if isinstance(was, Operand) or isinstance(now, Operand):
+        if isinstance(old_value, Operand) or isinstance(new_value, Operand):
             return _constant_number_cause(node)
         kind = "dtype" if "dtype" in name else "constant"
-        if name == "size" and new.name == FILLED:
+        if name == "size" and new_signature.name == FILLED:
             kind = "shape"
-        text = f"{name} of {_name(node)} was {_short_text(was)} and is {_short_text(now)}"
+        change = f"was {_short_text(old_value)} and is {_short_text(new_value)}"
+        text = f"{name} of {_name(node)} {change}"
         return Cause(kind, text, node.place)
-    was_type, now_type = _shapes_and_dtypes(old.results), _shapes_and_dtypes(new.results)
-    kind = "dtype" if was_type[0] == now_type[0] else "shape"
+    old_types, new_types = (
+        _shapes_and_dtypes(old_signature.results),
+        _shapes_and_dtypes(new_signature.results),
+    )
+    kind = "dtype" if old_types[0] == new_types[0] else "shape"
     place = 1 if kind == "dtype" else 0
     text = (
-        f"the result of {_name(node)} was {_short_text(was_type[place])} and is "
-        f"{_short_text(now_type[place])}"
+        f"the result of {_name(node)} was {_short_text(old_types[place])} and is "
+        f"{_short_text(new_types[place])}"
     )
     return Cause(kind, text, node.place)
 
@@ -283,23 +286,27 @@ def _shapes_and_dtypes(results: tuple[Geometry, ...]) -> tuple[Any, Any]:
 
 def _view_difference(old_node: RecordedCall, node: RecordedCall) -> Cause:
     """The cause where an index or a slice differs."""
-    (whole, was), (_, now) = (
+    (base, old_view), (_, new_view) = (
         (call.signature.arguments[0], call.signature.arguments[1]) for call in (old_node, node)
     )
-    if was[:2] == now[:2]:
-        begins, began = (_coordinates(view[2], whole) for view in (now, was))
-        text = f"an index: a part of {list(whole[0])} begins at {begins}, and began at {began}"
+    if old_view[:2] == new_view[:2]:
+        new_start, old_start = (_coordinates(view[2], base) for view in (new_view, old_view))
+        text = (
+            f"an index: a part of {list(base[0])} begins at {new_start}, and began at {old_start}"
+        )
         return Cause("index", text, node.place)
-    text = f"a view of {list(whole[0])} was {list(was[0])} and is {list(now[0])}"
-    return Cause("view" if 0 in now[1] else "index", text, node.place)
+    text = f"a view of {list(base[0])} was {list(old_view[0])} and is {list(new_view[0])}"
+    return Cause("view" if 0 in new_view[1] else "index", text, node.place)
 
 
-def _coordinates(offset: int, whole: Geometry) -> list[int]:
+def _coordinates(offset: int, base: Geometry) -> list[int]:
     """The indices of an element, by the strides of a tensor."""
-    shape, strides, first, _ = whole
-    rest, indices = offset - first, dict[int, int]()
+    shape, strides, base_offset, _ = base
+    remaining_offset, indices = offset - base_offset, dict[int, int]()
     for dim in sorted(range(len(shape)), key=lambda number: -strides[number]):
-        indices[dim], rest = divmod(rest, strides[dim]) if strides[dim] else (0, rest)
+        indices[dim], remaining_offset = (
+            divmod(remaining_offset, strides[dim]) if strides[dim] else (0, remaining_offset)
+        )
     return [indices[dim] for dim in range(len(shape))]
 
 
@@ -320,21 +327,21 @@ def _operand_difference(new_calls: _Calls, position: int) -> Cause:
 
 def _result_difference(old_calls: _Calls, new_calls: _Calls) -> Cause:
     """The cause where the same calls have other results."""
-    was, now = old_calls.outputs(), new_calls.outputs()
-    for number, _ in now:
-        if number not in dict(was):
+    old_outputs, new_outputs = old_calls.outputs(), new_calls.outputs()
+    for number, _ in new_outputs:
+        if number not in dict(old_outputs):
             node = new_calls.nodes[number]
             text = f"the result of {_name(node)} is kept: a tensor of it is alive, and was not"
             return Cause("result", text, node.place)
-    for number, _ in was:
-        if number not in dict(now):
+    for number, _ in old_outputs:
+        if number not in dict(new_outputs):
             node = old_calls.nodes[number]
             text = f"the result of {_name(node)} is not kept: no tensor of it is alive"
             return Cause("result", text, node.place)
     place = new_calls.nodes[-1].place if new_calls.nodes else None
     if old_calls.program.is_read != new_calls.program.is_read:
-        way = "goes to the host and stays lazy" if new_calls.program.is_read else "is kept"
-        return Cause("read", f"the result {way}: that is another program", place)
+        change = "goes to the host and stays lazy" if new_calls.program.is_read else "is kept"
+        return Cause("read", f"the result {change}: that is another program", place)
     if old_calls.program.donated != new_calls.program.donated:
         return Cause("result", "a result is written over an input, or no longer is", place)
     return Cause("result", "the results are in another order", place)

@@ -1,7 +1,7 @@
 """A cut's program as a compiled graph, by the import and the compiler of `torch.compile`.
 
-The recorded calls become a graph of PyTorch's without values. Where an operator has no graph, its
-program has the times of its calls one by one, as on the device without `torch_xla`, and says so.
+The recorded calls become a PyTorch graph without values. A program with an operator that has no
+graph is timed call by call, as on the device without `torch_xla`, and its report says so.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _compiled_graph(imported_graph: ImportedGraph, name: str, flags: Flags) -> C
 
 
 def fx_graph(program: CutProgram) -> fx.Graph | str:
-    """A program as a PyTorch graph; the reason if one of its calls cannot be in a graph."""
+    """A program as a PyTorch graph; a text with the reason if some call cannot be in a graph."""
     build = _FxBuilder(program)
     for node, references in zip(program.nodes, program.operands, strict=True):
         reason = build.add(node, references)
@@ -192,10 +192,12 @@ class _FxBuilder:
             fx_call.meta["val"] = values[0]
             return [fx_call]
         positions = node.signature.positions or range(len(values))
-        at_position = dict(zip(positions, values, strict=True))
-        fx_call.meta["val"] = tuple(at_position.get(index) for index in range(max(positions) + 1))
+        values_by_position = dict(zip(positions, values, strict=True))
+        fx_call.meta["val"] = tuple(
+            values_by_position.get(index) for index in range(max(positions) + 1)
+        )
         parts: list[fx.Node | None] = []
-        for number, value in at_position.items():
+        for number, value in values_by_position.items():
             part = self.graph.call_function(getitem, (fx_call, number))
             part.meta["val"] = value
             parts.append(part)
@@ -217,7 +219,7 @@ class _FxBuilder:
         return ""
 
     def _add_write(self, node: RecordedCall, operands: list[Any], calls: list[ViewCall]) -> str:
-        """Add a write to a view: each view of the chain is written back, from the last one on."""
+        """Add a write to a view: each view of the chain is written back, the last first."""
         base, value = operands
         if any(view.operator == "aten::expand" for view in calls):
             return "a write to a repeated view has no graph"

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 SYNC: Final = "sync"
 _MOST_REPEATED: Final = 64
-"""Programs that are found by their calls; programs of other calls are found by their digest."""
+"""Number of the latest programs that are looked up by their calls; others are by their digest."""
 _Results: TypeAlias = tuple[bool, tuple[tuple[object, int], ...]]
-"""Whether results stay lazy, and the calls that they are results of."""
+"""(True if the results stay lazy, (call, index among its results) of each result)."""
 
 
 class Cuts:
@@ -71,7 +71,7 @@ class Cuts:
         """Cut at the end of a step: all live results are computed."""
         self.ledger.counters[MARK_STEP] += 1
         cut = self.ledger.cut(kind, program_place())
-        self._run(self.recorder.live_values(), cut, overwritten=self.recorder.origins())
+        self._run(self.recorder.live_values(), cut, overwritten_values=self.recorder.origins())
         self.recorder.settle()
 
     def sync(self, tensors: Sequence[Tensor], kind: str) -> None:
@@ -88,7 +88,7 @@ class Cuts:
         return program_of([value for value in values if value.node is not None])
 
     @contextmanager
-    def fetched(self, tensors: Sequence[Tensor], kind: str) -> Generator[None]:
+    def fetch_together(self, tensors: Sequence[Tensor], kind: str) -> Generator[None]:
         """A context in which copies of some tensors to the host are one cut, with a common program.
 
         The tensors stay lazy, as at a read.
@@ -118,17 +118,19 @@ class Cuts:
         cut: CutRecord,
         *,
         is_read: bool = False,
-        overwritten: Sequence[RecordedValue] = (),
+        overwritten_values: Sequence[RecordedValue] = (),
     ) -> None:
         """Execute the program of the values that are not computed."""
-        lazy = [value for value in values if value.node is not None]
-        if not lazy:
+        lazy_values = [value for value in values if value.node is not None]
+        if not lazy_values:
             return
-        key = (is_read, tuple([(value.node, value.index) for value in lazy]))
-        record = self._repeated(key, overwritten)
+        key = (is_read, tuple([(value.node, value.index) for value in lazy_values]))
+        record = self._repeated_record(key, overwritten_values)
         is_new = False
         if record is None:
-            program = program_of(lazy, is_read=is_read, overwritten=overwritten)
+            program = program_of(
+                lazy_values, is_read=is_read, overwritten_values=overwritten_values
+            )
             record, is_new = self.ledger.record_of(program, cut)
             if is_new:
                 self._compile(record, program)
@@ -142,17 +144,19 @@ class Cuts:
             for call in record.compiled.calls:
                 call_log.note(call, 0, scope_tracker.scope)
 
-    def _repeated(
-        self, key: _Results, overwritten: Sequence[RecordedValue]
+    def _repeated_record(
+        self, key: _Results, overwritten_values: Sequence[RecordedValue]
     ) -> ProgramRecord | None:
         """The record of a program of the same calls; None where there is none."""
         record, program = self._repeats.get(key, (None, None))
         if record is None or program is None or self.ledger.programs.get(record.digest) != record:
             return None
-        return record if input_indices(program.data, overwritten) == program.donated else None
+        return (
+            record if input_indices(program.data, overwritten_values) == program.donated else None
+        )
 
     def _compile(self, record: ProgramRecord, program: CutProgram) -> None:
-        """Compile a new program; its error, or an interruption, says which one it was."""
+        """Compile a new program; an error, or an interruption, gets a note that names it."""
         began_s = time.perf_counter()
         try:
             with call_log.without_recording():
@@ -164,8 +168,8 @@ class Cuts:
                 f"{record.kind} at {place}"
             )
             raise
-        taken_s = time.perf_counter() - began_s
-        self.ledger.sample(COMPILE_TIME, taken_s * NS_PER_S)
+        elapsed_s = time.perf_counter() - began_s
+        self.ledger.sample(COMPILE_TIME, elapsed_s * NS_PER_S)
 
     def _transfer(self, direction: str) -> None:
         """Count a copy to or from the device, whose time is not known."""
@@ -180,7 +184,7 @@ class Cuts:
 
 
 def compile_program(program: CutProgram, name: str) -> CompiledCut:
-    """Compile a program; the compiler is loaded at the first one."""
+    """Compile a program; the first program loads the compiler."""
     from trnsim.xla.cuts import compiling  # noqa: PLC0415  takes 50 ms
 
     return compiling.compile_program(program, name)

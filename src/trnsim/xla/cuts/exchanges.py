@@ -24,7 +24,7 @@ _NO_LINE: Final = "no line"
 
 
 def note(program: CutProgram, record: ProgramRecord, cut: CutRecord) -> None:
-    """Note a program that was executed; only those with collectives are compared."""
+    """Note the execution of a program; ranks compare only programs with collectives."""
     if record.exchanges is None:
         record.exchanges = exchanges_of(program, record.number)
     for members, part in record.exchanges.items():
@@ -32,7 +32,7 @@ def note(program: CutProgram, record: ProgramRecord, cut: CutRecord) -> None:
 
 
 def exchanges_of(program: CutProgram, number: int) -> dict[tuple[int, ...], CutOfProgram]:
-    """The part of a program that ranks compare, by the ranks; {} for one without collectives."""
+    """The part of a program that ranks compare, by the ranks; {} without collectives."""
     by_ranks: dict[tuple[int, ...], list[RecordedCall]] = {}
     for node in program.nodes:
         if node.signature.name.startswith(EXCHANGE):
@@ -40,7 +40,13 @@ def exchanges_of(program: CutProgram, number: int) -> dict[tuple[int, ...], CutO
     calls = _digests_by_line(program) if by_ranks else {}
     return {
         members: CutOfProgram(
-            number, "", "", _words(nodes), _digest(nodes, _DIGEST_BYTES), program.digest, calls
+            number,
+            "",
+            "",
+            _collectives_text(nodes),
+            _digest(nodes, _DIGEST_BYTES),
+            program.digest,
+            calls,
         )
         for members, nodes in by_ranks.items()
     }
@@ -71,11 +77,11 @@ def _digest(nodes: list[RecordedCall], size: int) -> str:
     return digest.hexdigest()
 
 
-def _words(nodes: list[RecordedCall]) -> str:
+def _collectives_text(nodes: list[RecordedCall]) -> str:
     """The first collectives in words: "all_reduce float32[4] at train.py:7"."""
-    words = [_collective(node) for node in nodes[:_MOST_NAMED]]
-    hidden_count = len(nodes) - len(words)
-    return ", ".join(words) + (f" and {hidden_count} more" if hidden_count else "")
+    collectives = [_collective(node) for node in nodes[:_MOST_NAMED]]
+    hidden_count = len(nodes) - len(collectives)
+    return ", ".join(collectives) + (f" and {hidden_count} more" if hidden_count else "")
 
 
 def _collective(node: RecordedCall) -> str:

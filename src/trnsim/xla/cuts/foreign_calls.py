@@ -1,7 +1,8 @@
 """Calls in a program that are not operators of PyTorch: NKI kernels and collectives.
 
 A collective of `torch.distributed`, including broadcasts, scatters and messages, is recorded as
-the one that torch_xla's process group makes of it. A reduce, a gather and a message end a step.
+the collective by which torch_xla's process group replaces it. A reduce, a gather and a message
+end a step.
 
 Source: torch_xla 2.9.0, distributed/xla_backend.py, ProcessGroupXla.
 """
@@ -39,7 +40,7 @@ _KINDS: Final = {
     "collective_broadcast": ("broadcast",),
 }
 _NAMES: Final = {kind: f"{EXCHANGE}{name}" for name, kinds in _KINDS.items() for kind in kinds}
-"""Collectives of torch_xla, by the plain names of the same ones in PyTorch."""
+"""Names of torch_xla's collectives, by the names of PyTorch's collectives that become them."""
 PERMUTATION: Final = f"{EXCHANGE}collective_permute"
 PAIR: Final = "pair"
 """The mark of a permutation that is a message: only its two ranks have it."""
@@ -125,7 +126,7 @@ _silence: Final = _Silence()
 
 
 @contextmanager
-def unrecorded() -> Generator[None]:
+def no_recording() -> Generator[None]:
     """Context in which collectives of `torch.distributed` are not recorded."""
     was_on, _silence.is_on = _silence.is_on, True
     try:
@@ -151,7 +152,10 @@ def sides(exchange: RecordedExchange) -> tuple[list[Tensor], list[Tensor]]:
 
 
 def groups_of(exchange: RecordedExchange) -> tuple[tuple[int, ...], ...]:
-    """The groups of an exchange, those of other ranks too if known; () for one of all ranks."""
+    """The groups of all ranks, or only this rank's group if no others are known.
+
+    () stands for one group of all ranks.
+    """
     if exchange.pair:
         return (exchange.pair,)
     if len(exchange.ranks) == dist.get_world_size():

@@ -23,9 +23,9 @@ from trnsim.xla.cuts.values import Operand
 
 _PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), type, CodeType)
 _MOST_DEEP: Final = 4
-"""Functions within functions that are compared by their code."""
+"""Depth of functions within functions, and of lists, whose contents are compared."""
 _kernels: Final[dict[str, dict[object, int]]] = {}
-"""By name and line the kernels that differ otherwise, in the order of their first calls."""
+"""The contents of the kernels of each name and line, with numbers in the order of first calls."""
 
 
 def kernel_text(kernel: Kernel) -> str:
@@ -62,7 +62,7 @@ def _content(
 
 
 def _closed_over(function: Any) -> list[Any]:
-    """The values that a function closes over; None for one that is still to be set."""
+    """The values that a function closes over; None for a variable that is not set yet."""
     values: list[Any] = []
     for cell in function.__closure__ or ():
         try:
@@ -80,16 +80,22 @@ def _globals_read(function: Any) -> list[Any]:
     names, attributes = _names_of(code)
     values = [scope[name] for name in names if name in scope]
     for value in tuple(values):
-        if isinstance(value, ModuleType) and not is_program_file(str(value.__file__)):
+        if isinstance(value, ModuleType) and not _is_of_program(value):
             continue
         if not isinstance(value, FunctionType | Kernel) and hasattr(value, "__dict__"):
             values += [vars(value).get(name) for name in attributes]
     return [value for value in values if not isinstance(value, ModuleType)]
 
 
+def _is_of_program(module: ModuleType) -> bool:
+    """True for a module of the program; a module built into Python has no file."""
+    file = getattr(module, "__file__", None)
+    return file is not None and is_program_file(file)
+
+
 @lru_cache(maxsize=1024)
 def _names_of(code: CodeType) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of globals and of attributes that a function's code and its inner ones read."""
+    """(Names of globals, names of attributes) that the code of a function and within it reads."""
     names: dict[str, dict[str, None]] = {"LOAD_GLOBAL": {}, "LOAD_ATTR": {}, "LOAD_METHOD": {}}
     pending_codes = [code]
     while pending_codes:
@@ -102,9 +108,11 @@ def _names_of(code: CodeType) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _comparable(value: Any, function_numbers: dict[int, int], depth: int) -> object:
-    """A value with its type, so that 1 is not 1.0; one of another class by its identity."""
+    """A plain value with its type, so that 1 is not 1.0; any other value by its identity."""
     if isinstance(value, tuple):
         return tuple([_comparable(part, function_numbers, depth) for part in value])
+    if isinstance(value, list) and depth <= _MOST_DEEP:  # a list may be within itself
+        return (list, _comparable(tuple(value), function_numbers, depth + 1))
     if isinstance(value, dict):
         return tuple([_comparable(pair, function_numbers, depth) for pair in value.items()])
     if isinstance(value, _PLAIN):
@@ -147,7 +155,7 @@ def kernel_arguments(call: KernelCall) -> tuple[tuple[Any, ...], tuple[tuple[str
             leaves.append(_constant(leaf))
     args, kwargs = call.tree.unflatten(leaves)
     bound = _defaults(call.kernel.function) | call.kernel.bind(args, kwargs).arguments
-    keywords = tuple((name, _frozen(value)) for name, value in bound.items())
+    keywords = tuple((name, _as_tuples(value)) for name, value in bound.items())
     transposes = "transposed by the Tensor Engine" if call.is_transposed_by_engine else ""
     return (kernel_text(call.kernel), transposes), keywords
 
@@ -165,10 +173,10 @@ def _constant(value: object) -> str:
     return repr(value)
 
 
-def _frozen(value: Any) -> Any:
+def _as_tuples(value: Any) -> Any:
     """Nested arguments as tuples."""
     if isinstance(value, list | tuple):
-        return tuple(_frozen(part) for part in value)
+        return tuple(_as_tuples(part) for part in value)
     if isinstance(value, dict):
-        return tuple((str(key), _frozen(part)) for key, part in value.items())
+        return tuple((str(key), _as_tuples(part)) for key, part in value.items())
     return value

@@ -1,7 +1,7 @@
 """The ledger of a process's programs: cuts, executions and compilations, with causes.
 
-A program that no earlier cut had is a compilation. The digest of every program is kept, and of the
-latest programs also the calls, at most `MOST_KEPT_CALLS`, with which later ones are compared.
+A program that no earlier cut had is a compilation. The ledger keeps the digest of every program,
+and the calls of the latest programs, at most `MOST_KEPT_CALLS`, for comparison with later programs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trnsim.xla.cuts.compiling import CompiledCut
 
 MOST_KEPT_CALLS: Final = 200_000
-"""Maximum number of calls of kept programs; those used longest ago are dropped first."""
+"""Maximum number of calls of kept programs; the least recently used program is dropped first."""
 
 MOST_SAMPLES: Final = 1024
 """Maximum number of kept samples of a metric, as in torch_xla."""
@@ -76,7 +76,7 @@ class CutRecord:
     Attributes:
         kind: the kind: "sync", "aten::_local_scalar_dense" ...
         place: the line.
-        cuts: number of cuts, including those that ran no program.
+        cuts: number of cuts, also of cuts that ran no program.
         executions: number of executions of each program, by the program's number.
         compilations: number of programs that were compiled at these cuts.
     """
@@ -93,19 +93,19 @@ class Samples:
     """The samples of a metric.
 
     Attributes:
-        recent: the latest samples, as pairs of a Unix time in seconds and the value.
+        latest_samples: the latest samples, as pairs of a Unix time in seconds and the value.
     """
 
     count: int = 0
     total: float = 0.0
-    recent: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
+    latest_samples: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
 
     def add(self, value: float) -> None:
         """Add a sample."""
         self.count += 1
         self.total += value
-        self.recent.append((time.time(), value))
-        del self.recent[:-MOST_SAMPLES]
+        self.latest_samples.append((time.time(), value))
+        del self.latest_samples[:-MOST_SAMPLES]
 
 
 class Ledger:
@@ -115,8 +115,8 @@ class Ledger:
         programs: every program by its digest.
         cuts: the cuts by kind and line, in the order of their first occurrence.
         counters: torch_xla's counters.
-        metrics: torch_xla's metrics, without that of executions.
-        executed: executions by program since the metrics were cleared.
+        metrics: torch_xla's metrics, without the metric of executions.
+        execution_counts: executions by program since the metrics were cleared.
     """
 
     def __init__(self) -> None:
@@ -124,13 +124,13 @@ class Ledger:
         self.cuts: dict[tuple[str, Place | None], CutRecord] = {}
         self.counters: Counter[str] = Counter()
         self.metrics: dict[str, Samples] = {}
-        self.executed: Counter[ProgramRecord] = Counter()
-        self._latest: deque[tuple[float, ProgramRecord]] = deque(maxlen=MOST_SAMPLES)
+        self.execution_counts: Counter[ProgramRecord] = Counter()
+        self._latest_executions: deque[tuple[float, ProgramRecord]] = deque(maxlen=MOST_SAMPLES)
         self._programs: OrderedDict[str, CutProgram] = OrderedDict()
         self._kept_calls = 0
 
     def cut(self, kind: str, place: Place | None) -> CutRecord:
-        """Note a cut, also one that runs nothing."""
+        """Note a cut, and return its record; a cut may run no program."""
         record = self.cuts.setdefault((kind, place), CutRecord(kind, place))
         record.cuts += 1
         return record
@@ -142,14 +142,14 @@ class Ledger:
         if record is None:
             from trnsim.xla.cuts.causes import cause_of  # noqa: PLC0415  as the compiler
 
-            earlier = list(self._programs.values())
+            earlier_programs = list(self._programs.values())
             record = ProgramRecord(
                 len(self.programs),
                 program.digest,
                 len(program.nodes),
                 cut.place,
                 cut.kind,
-                cause_of(program, earlier),
+                cause_of(program, earlier_programs),
             )
         return record, is_new
 
@@ -161,8 +161,8 @@ class Ledger:
         self._programs[program.digest] = program
         self._kept_calls += len(program.nodes)
         while self._kept_calls > MOST_KEPT_CALLS and len(self._programs) > 1:
-            _, dropped = self._programs.popitem(last=False)
-            self._kept_calls -= len(dropped.nodes)
+            _, dropped_program = self._programs.popitem(last=False)
+            self._kept_calls -= len(dropped_program.nodes)
 
     def execute(self, record: ProgramRecord, cut: CutRecord, *, is_new: bool) -> None:
         """Note the execution of a program."""
@@ -172,36 +172,36 @@ class Ledger:
                 self._programs.move_to_end(record.digest)
         record.executions += 1
         cut.executions[record.number] += 1
-        self.executed[record] += 1
-        self._latest.append((time.time(), record))
+        self.execution_counts[record] += 1
+        self._latest_executions.append((time.time(), record))
         self.sample(GRAPH_SIZE, record.calls)
 
     def forget(self) -> None:
-        """Forget all programs, so that the next one has no cause."""
+        """Forget all programs, so that the next program has no cause."""
         self.programs.clear()
         self._programs.clear()
         self._kept_calls = 0
 
     def metric_names(self) -> list[str]:
         """The names of the metrics that have samples."""
-        return [*self.metrics, *([EXECUTE_TIME] if self.executed else [])]
+        return [*self.metrics, *([EXECUTE_TIME] if self.execution_counts else [])]
 
     def metric(self, name: str, target: str) -> Samples | None:
-        """The samples of a metric; the time of executions is that on a chip."""
-        if name != EXECUTE_TIME or not self.executed:
+        """The samples of a metric; times of executions are times on the chip `target`."""
+        if name != EXECUTE_TIME or not self.execution_counts:
             return self.metrics.get(name)
-        times_ns = {record: record.time(target)[0] * NS_PER_S for record in self.executed}
+        times_ns = {record: record.time(target)[0] * NS_PER_S for record in self.execution_counts}
         return Samples(
-            self.executed.total(),
-            sum(count * times_ns[record] for record, count in self.executed.items()),
-            [(at, times_ns[record]) for at, record in self._latest],
+            self.execution_counts.total(),
+            sum(count * times_ns[record] for record, count in self.execution_counts.items()),
+            [(time_s, times_ns[record]) for time_s, record in self._latest_executions],
         )
 
     def clear_metrics(self) -> None:
         """Forget the samples of the metrics."""
         self.metrics.clear()
-        self.executed.clear()
-        self._latest.clear()
+        self.execution_counts.clear()
+        self._latest_executions.clear()
 
     def sample(self, metric: str, value: float) -> None:
         """Add a sample of a metric."""

@@ -13,11 +13,11 @@ class Lines:
     """The lines whose calls were recorded, each with autograd's sequence number at its start.
 
     Attributes:
-        latest: the latest of them; None before the first.
+        latest_place: the latest line; None before the first.
     """
 
     def __init__(self) -> None:
-        self.latest: Place | None = None
+        self.latest_place: Place | None = None
         self._starts: list[int] = []
         self._places: list[Place] = []
 
@@ -35,10 +35,10 @@ class Lines:
 
     def begin(self, place: Place) -> None:
         """Note that the operators of a line begin, for the backward pass."""
-        if self.latest != place:
+        if self.latest_place != place:
             self._starts.append(pytorch.next_sequence_number() - 1)
             self._places.append(place)
-        self.latest = place
+        self.latest_place = place
 
     def settle(self) -> None:
         """Forget all lines but the latest."""

@@ -21,7 +21,10 @@ def report(
     counters: Sequence[str] | None = None,
     metrics: Sequence[str] | None = None,
 ) -> str:
-    """The metrics and counters of these names, with times on a chip; all without names."""
+    """The metrics and counters of these names as text; None stands for all names.
+
+    Times of executions are times on the chip `target`.
+    """
     lines: list[str] = []
     for name in ledger.metric_names() if metrics is None else metrics:
         samples = ledger.metric(name, target)
@@ -35,21 +38,22 @@ def report(
 
 def _metric_lines(name: str, samples: Samples) -> list[str]:
     is_time = name.endswith(_TIMES)
-    words = time_text if is_time else _number_text
+    text_of = time_text if is_time else _number_text
     lines = [
         f"Metric: {name}",
         f"  TotalSamples: {samples.count}",
-        f"  Accumulator: {words(samples.total)}",
+        f"  Accumulator: {text_of(samples.total)}",
     ]
-    span_s = samples.recent[-1][0] - samples.recent[0][0] if samples.recent else 0.0
+    latest_samples = samples.latest_samples
+    span_s = latest_samples[-1][0] - latest_samples[0][0] if latest_samples else 0.0
     if span_s > 0:
-        sample_sum = sum(value for _, value in samples.recent)
-        lines.append(f"  ValueRate: {words(sample_sum / span_s)} / second")
-        lines.append(f"  Rate: {len(samples.recent) / span_s:.6g} / second")
-    values = sorted(value for _, value in samples.recent)
+        sample_sum = sum(value for _, value in latest_samples)
+        lines.append(f"  ValueRate: {text_of(sample_sum / span_s)} / second")
+        lines.append(f"  Rate: {len(latest_samples) / span_s:.6g} / second")
+    values = sorted(value for _, value in latest_samples)
     if values:
         shares = [
-            f"{share}%={words(values[min(share * len(values) // 100, len(values) - 1)])}"
+            f"{share}%={text_of(values[min(share * len(values) // 100, len(values) - 1)])}"
             for share in _PERCENTILES
         ]
         lines.append(f"  Percentiles: {'; '.join(shares)}")
@@ -67,8 +71,8 @@ def time_text(time_ns: float) -> str:
     hours, minutes = divmod(minutes, 60.0)
     days, hours = divmod(hours, 24.0)
     parts = [(days, "d", 2), (hours, "h", 2), (minutes, "m", 2), (seconds, "s", 2), (ms, "ms", 3)]
-    first = next((at for at, (value, _, _) in enumerate(parts) if value), len(parts))
-    text = "".join(f"{int(value):0{width}d}{unit}" for value, unit, width in parts[first:])
+    start = next((index for index, (value, _, _) in enumerate(parts) if value), len(parts))
+    text = "".join(f"{int(value):0{width}d}{unit}" for value, unit, width in parts[start:])
     return f"{text}{us:07.3f}us"
 
 

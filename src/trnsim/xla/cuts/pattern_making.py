@@ -1,4 +1,4 @@
-"""The pattern of a call that has just repeated an earlier one: what it has read and changed."""
+"""Patterns of calls that have just repeated earlier calls (`patterns`)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _UNSUPPORTED_OPERATORS: Final = ("aten::_efficientzerotensor", "aten::clone", "a
 def pattern_of(
     name: str, calls: Sequence[RepeatedCall], parts: tuple[Any, Any, Any], memory: PatternMemory
 ) -> CallPattern | None:
-    """The pattern of a call that was recorded; None for one that has none.
+    """The pattern of a call that was recorded; None for a call that can have no pattern.
 
     `calls` are the calls of the tree that were recorded for the operator. `parts` are its arguments
     by position, its arguments by name, and its result.
@@ -74,8 +74,8 @@ class _PatternBuilder:
         is_call: True if one of them is the operator itself, and not a view that the host reads.
         operands: the values of the tensors that it reads.
         tensors: the pattern's tensors.
-        earlier: for each storage that is written the value before the call; None if all of the
-            storage is written.
+        earlier_value: for each storage that is written the value before the call; None if all of
+            the storage is written.
     """
 
     def __init__(
@@ -90,25 +90,32 @@ class _PatternBuilder:
         self.operands: list[RecordedValue] = []
         self.tensors: list[Tensor] = []
         self.storages: list[TensorStorage] = []
-        self.earlier: dict[TensorStorage, RecordedValue | None] = {}
+        self.earlier_value: dict[TensorStorage, RecordedValue | None] = {}
 
     def takes(self, args: Any, kwargs: Any, result: Any) -> bool:
-        """Complete the pattern; False for a call that can have none."""
+        """Complete the pattern; False for a call that can have no pattern."""
         name, pattern, rule = self.pattern.name, self.pattern, rule_of(self.pattern.name)
         if not self.is_call or name in _UNSUPPORTED_OPERATORS or rule.is_masked or rule.statistics:
             return False
         if any(isinstance(value, Tensor) for value in kwargs.values()):
             return False
         pattern.arguments, pattern.keywords = len(args), len(kwargs)
-        read_positions, new = self._take_arguments(args, kwargs), self._new_tensors(result)
+        read_positions, new_tensors = self._take_arguments(args, kwargs), self._new_tensors(result)
         written = _WRITTEN_POSITIONS.get(
-            name, [] if name in _READ_POSITIONS else [at for at, _ in rule.written]
+            name, [] if name in _READ_POSITIONS else [position for position, _ in rule.written]
         )
-        if read_positions is None or new is None or any(at >= len(args) for at in written):
+        if (
+            read_positions is None
+            or new_tensors is None
+            or any(position >= len(args) for position in written)
+        ):
             return False
-        positions = [*read_positions, *[at for at in written if at not in read_positions]]
+        positions = [
+            *read_positions,
+            *[position for position in written if position not in read_positions],
+        ]
         pattern.args = picker(tuple(positions))
-        self.tensors = [*[args[at] for at in positions], *new]
+        self.tensors = [*[args[position] for position in positions], *new_tensors]
         targets = [*range(len(positions), len(self.tensors)), *map(positions.index, written)]
         self._take_data()
         if not self._take_tensors():
@@ -120,35 +127,43 @@ class _PatternBuilder:
     def _take_arguments(self, args: Any, kwargs: Any) -> list[int] | None:
         """Note numbers and constants; the positions of the tensors that the call reads."""
         positions: list[int] = []
-        for at, part in self._parts(args, kwargs):
-            value = args[at] if isinstance(at, int) else kwargs[at]
+        for position, part in self._parts(args, kwargs):
+            value = args[position] if isinstance(position, int) else kwargs[position]
             operand = self.main.operands[part.number] if isinstance(part, Operand) else None
             if isinstance(value, Tensor) and value.get_device() >= 0:
-                if not isinstance(operand, RecordedValue) or not isinstance(at, int):
+                if not isinstance(operand, RecordedValue) or not isinstance(position, int):
                     return None
                 self.operands.append(operand)
-                positions.append(at)
+                positions.append(position)
             elif isinstance(operand, HostNumber):
-                self.pattern.numbers += ((at, operand, isinstance(value, Tensor)),)
+                self.pattern.numbers += ((position, operand, isinstance(value, Tensor)),)
             elif operand is not None or _has_operands(part):
                 return None
             elif isinstance(value, Tensor):
-                self.pattern.constants += ((at, value.item(), True),)
+                self.pattern.constants += ((position, value.item(), True),)
             else:
-                self.pattern.constants += ((at, value, False),)
+                self.pattern.constants += ((position, value, False),)
         return positions
 
     def _parts(self, args: Any, kwargs: Any) -> list[tuple[int | str, Any]]:
         """Each argument that changes the call, by position or name, as the signature has it."""
         signature, name, rule = self.main.signature, self.pattern.name, rule_of(self.pattern.name)
         if name in _READ_POSITIONS:
-            return [(at, signature.arguments[at]) for at in _READ_POSITIONS[name]]
-        positions = [at for at in range(len(args)) if rule.arguments[at] not in rule.ignored]
+            return [(position, signature.arguments[position]) for position in _READ_POSITIONS[name]]
+        positions = [
+            position
+            for position in range(len(args))
+            if rule.arguments[position] not in rule.ignored
+        ]
         keywords = sorted(key for key in kwargs if key not in rule.ignored)
         parts: list[tuple[int | str, Any]] = [*zip(positions, signature.arguments, strict=False)]
         parts += zip(keywords, [part for _, part in signature.keywords], strict=True)
         if rule.is_random:  # with a generator of the host it is another call
-            parts += [(at, None) for at in range(len(args)) if rule.arguments[at] == "generator"]
+            parts += [
+                (position, None)
+                for position in range(len(args))
+                if rule.arguments[position] == "generator"
+            ]
             parts += [(key, None) for key in kwargs if key == "generator"]
         return parts
 
@@ -163,10 +178,10 @@ class _PatternBuilder:
             return [result]
         if not isinstance(result, tuple) or not all(returned):
             return None
-        tensors = [at for at, part in enumerate(result) if isinstance(part, Tensor)]
-        new = [at for at in tensors if result[at].get_device() >= 0]
-        pattern.result = picker(tuple(new))
-        return [result[at] for at in new]
+        tensors = [position for position, part in enumerate(result) if isinstance(part, Tensor)]
+        new_tensors = [position for position in tensors if result[position].get_device() >= 0]
+        pattern.result = picker(tuple(new_tensors))
+        return [result[position] for position in new_tensors]
 
     def _take_data(self) -> None:
         """Note the data that the calls read, and the seed."""
@@ -192,7 +207,9 @@ class _PatternBuilder:
         self.storages = [storage for storage in storages if storage is not None]
         if not tensors or len(self.storages) < len(tensors):
             return False
-        offsets = [_address(each) - at for each, at in zip(tensors, addresses, strict=True)]
+        offsets = [
+            _address(tensor) - position for tensor, position in zip(tensors, addresses, strict=True)
+        ]
         pattern.offsets = tuple(offsets) if any(offsets) else ()
         pattern.check = same_tensors(tensors)
         return True
@@ -209,7 +226,7 @@ class _PatternBuilder:
 
     def _take_writes(self, targets: list[int]) -> bool:
         """Note the written tensors: whole storages, or parts of them."""
-        wholes = {
+        written_wholes = {
             node.operands[1]: (node.operands[0], values[0])
             for node, values in self.calls
             if node.signature.name == SCATTER
@@ -220,26 +237,26 @@ class _PatternBuilder:
             storage = self.storages[target]
             if not storage.address:
                 continue
-            earlier, whole = wholes.get(value, (None, value))
-            if storage.value is not whole or storage in self.earlier:
+            earlier_value, whole_value = written_wholes.get(value, (None, value))
+            if storage.value is not whole_value or storage in self.earlier_value:
                 return False
             part: tuple[tuple[Geometry, RecordedValue], ...] = ()
-            if isinstance(earlier, RecordedValue):
-                part, self.earlier[storage] = ((value.geometry, value),), earlier
+            if isinstance(earlier_value, RecordedValue):
+                part, self.earlier_value[storage] = ((value.geometry, value),), earlier_value
             else:
-                self.earlier[storage] = None
+                self.earlier_value[storage] = None
             if target >= len(self.operands) and not part:
-                self.pattern.replaced += ((target, whole.geometry),)
-            self.pattern.writes += (Write(target, whole, part),)
+                self.pattern.replaced += ((target, whole_value.geometry),)
+            self.pattern.writes += (Write(target, whole_value, part),)
         return True
 
-    def _earlier(self, storage: TensorStorage, value: RecordedValue) -> RecordedValue | None:
+    def _earlier_value(self, storage: TensorStorage, value: RecordedValue) -> RecordedValue | None:
         """The value of a storage before the call that read `value` in it; None if not known."""
-        if storage not in self.earlier:
+        if storage not in self.earlier_value:
             return storage.value
-        earlier = self.earlier[storage]
-        if earlier is not None:
-            return earlier
+        earlier_value = self.earlier_value[storage]
+        if earlier_value is not None:
+            return earlier_value
         if value.node is None:
             return value if storage.origin is value else None
         is_view = value.node.signature.name == VIEW and value.source is None
@@ -250,28 +267,28 @@ class _PatternBuilder:
         """Note the read tensors: whole storages, or views of them."""
         pattern, roots = self.pattern, list[RecordedValue]()
         views = [results for node, results in self.calls if node.signature.name == VIEW]
-        for at, value in enumerate(self.operands):
-            storage, geometry = self.storages[at], place_of(self.tensors[at])[1]
-            earlier = self._earlier(storage, value)
-            if earlier is None or value.geometry != geometry:
+        for position, value in enumerate(self.operands):
+            storage, geometry = self.storages[position], place_of(self.tensors[position])[1]
+            earlier_value = self._earlier_value(storage, value)
+            if earlier_value is None or value.geometry != geometry:
                 return False
             if not storage.address:
-                roots.append(earlier)
-            elif earlier.geometry == geometry:
+                roots.append(earlier_value)
+            elif earlier_value.geometry == geometry:
                 roots.append(value)
             elif (value,) in views:
-                pattern.new_views += (View(at, geometry, value),)
-                roots.append(earlier)
-            elif storage in self.earlier or storage.views.get(geometry) is value:
-                pattern.views += (View(at, geometry, value),)
-                roots.append(earlier)
+                pattern.new_views += (View(position, geometry, value),)
+                roots.append(earlier_value)
+            elif storage in self.earlier_value or storage.views.get(geometry) is value:
+                pattern.views += (View(position, geometry, value),)
+                roots.append(earlier_value)
             else:
                 return False
-        unread = pattern.writes[-1:] if len(self.operands) < len(self.tensors) else ()
-        for write in unread:
-            earlier = self.earlier[self.storages[write.tensor]]
-            if earlier is not None:
-                roots.append(earlier)
+        unread_writes = pattern.writes[-1:] if len(self.operands) < len(self.tensors) else ()
+        for write in unread_writes:
+            earlier_value = self.earlier_value[self.storages[write.tensor]]
+            if earlier_value is not None:
+                roots.append(earlier_value)
         pattern.roots = tuple(roots)
         return True
 

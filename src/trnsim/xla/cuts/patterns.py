@@ -1,11 +1,11 @@
-"""Patterns of repeated calls, which recognise by a call's tensors that it repeats an earlier one.
+"""Patterns of repeated calls, which recognise a repetition by the tensors of a call.
 
-A call repeats the next one of the tree (`repeats`) if it is the same operator at the same line, its
-tensors have the same shapes and values, its constants are equal, and its numbers can take the place
-of the earlier ones. A pattern tests that without a signature: PyTorch compares all shapes at once,
-and equal values are the same object. It then records the values that the earlier call had written.
-A call whose pattern does not fit is recorded as any other: patterns only save time. Calls with
-lists of tensors or tensors of the host have no pattern.
+A call repeats the next call of the tree (`repeats`) if operator and line are the same, its tensors
+have the same shapes and values, its constants are equal, and its numbers can take the place of the
+earlier call's numbers. A pattern tests that without a signature: PyTorch compares all shapes at
+once, and equal values are the same object. It then records the values that the earlier call had
+written. A call whose pattern does not fit is recorded as any other: patterns only save time. Calls
+with lists of tensors or tensors of the host have no pattern.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _frame_at: Final = sys._getframe  # noqa: SLF001  the documented way to a stack
 
 _OWN_FILES: Final = str(Path(__file__).parents[2]) + sep
 _MARKED_DISTANCE: Final = 4
-"""The distance from `is_here` to the frame above the only one of trnsim above `called`."""
+"""Number of frames from `is_here` out to the caller of the only frame of trnsim above `called`."""
 _SUSPENDED: Final = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 """Flags of code whose frame goes on at another time, within other frames."""
 
@@ -59,7 +59,9 @@ def geometry_guard(tensors: Sequence[Tensor]) -> Callable[..., bool]:
 
     Patterns of equal tensors share it: what was read a moment ago is in the processor's cache.
     """
-    key = tuple([(each.dtype, each.shape, each.stride(), each.requires_grad) for each in tensors])
+    key = tuple(
+        [(tensor.dtype, tensor.shape, tensor.stride(), tensor.requires_grad) for tensor in tensors]
+    )
     check = _guards.get(key)
     if check is None or not check(*tensors):
         if len(_guards) >= _MOST_GUARDS:
@@ -86,23 +88,27 @@ _guards: Final[dict[Any, Callable[..., bool]]] = {}
 
 
 def same_tensors(tensors: Sequence[Tensor]) -> Callable[..., bool]:
-    """`geometry_guard` of tensors some of which are the same: the others must be the same too."""
-    first = {id(tensor): at for at, tensor in reversed([*enumerate(tensors)])}
-    firsts = [first[id(tensor)] for tensor in tensors]
-    distinct_positions = sorted({*firsts})
+    """`geometry_guard` of tensors; two of them that are one object must be one object later."""
+    first_positions = {id(tensor): position for position, tensor in reversed([*enumerate(tensors)])}
+    earliest_positions = [first_positions[id(tensor)] for tensor in tensors]
+    distinct_positions = sorted({*earliest_positions})
     check, pick = (
-        geometry_guard([tensors[at] for at in distinct_positions]),
+        geometry_guard([tensors[position] for position in distinct_positions]),
         picker(tuple(distinct_positions)),
     )
     if len(distinct_positions) == len(tensors):
         return check
-    equal = [(at, earliest) for at, earliest in enumerate(firsts) if at != earliest]
+    repeated_positions = [
+        (position, earliest_position)
+        for position, earliest_position in enumerate(earliest_positions)
+        if position != earliest_position
+    ]
 
-    def check_same(*others: Tensor) -> bool:
-        for at, earliest in equal:
-            if others[at] is not others[earliest]:
+    def check_same(*other_tensors: Tensor) -> bool:
+        for position, earliest_position in repeated_positions:
+            if other_tensors[position] is not other_tensors[earliest_position]:
                 return False
-        return check(*pick(others))
+        return check(*pick(other_tensors))
 
     return check_same
 
@@ -110,9 +116,9 @@ def same_tensors(tensors: Sequence[Tensor]) -> Callable[..., bool]:
 @cache
 def picker(positions: tuple[int, ...]) -> Callable[[Any], Any]:
     """A function that takes the parts of a tuple at some positions, as a tuple."""
-    first = positions[0] if positions else 0
-    if positions == (*range(first, first + len(positions)),):
-        return itemgetter(slice(first, first + len(positions)))
+    first_positions = positions[0] if positions else 0
+    if positions == (*range(first_positions, first_positions + len(positions)),):
+        return itemgetter(slice(first_positions, first_positions + len(positions)))
     return itemgetter(*positions)
 
 
@@ -135,7 +141,7 @@ class FrameLine:
         instruction: the instruction in that frame; None for a call in a backward pass.
         place: file and line of the program; None in a backward pass.
         thread: the thread.
-        is_marking: True if the frame above the only one of trnsim is a framework's function.
+        is_marking: True if the caller of the only frame of trnsim is a framework's function.
     """
 
     __slots__ = ("__weakref__", "codes", "depth", "instruction", "is_marking", "place", "thread")
@@ -237,7 +243,7 @@ class CallPattern:
 
     Attributes:
         name: the operator's full name.
-        last: the last call of the tree that was recorded for the operator.
+        last: the last call of the tree for the operator.
         arguments: the count of its arguments by position.
         keywords: the count of its arguments by name.
         args: picks its tensors from its arguments by position.
@@ -253,7 +259,7 @@ class CallPattern:
             passes it as a tensor of the host.
         replaced: for each tensor whose earlier value it does not read, its index among the tensors
             and the geometry of its storage.
-        seeds: the seed that it reads, and the next one; () if it draws no numbers.
+        seeds: the seed that it reads, and the next seed; () if it draws no numbers.
     """
 
     __slots__ = (
@@ -281,7 +287,7 @@ class CallPattern:
         self.seeds: tuple[RecordedValue, ...] = ()
 
     def fits(self, memory: PatternMemory, args: Any, kwargs: Any, result: Any) -> bool:
-        """True if a call repeats this one; its changes are noted then."""
+        """True if a call repeats the pattern's call; its changes are noted then."""
         if len(args) != self.arguments or len(kwargs) != self.keywords or not self.line.is_here():
             return False
         storages = self._storages(memory.storages, args, result)
@@ -309,7 +315,7 @@ class CallPattern:
     def _storages(
         self, storages_by_address: dict[int, TensorStorage], args: Any, result: Any
     ) -> list[TensorStorage] | None:
-        """The storages of a call's tensors; None if a geometry differs, or if one has no value."""
+        """The storages of a call's tensors; None for another geometry, or without a storage."""
         tensors = self.args(args)
         if self.has_result:
             tensors = (*tensors, result)
@@ -319,9 +325,9 @@ class CallPattern:
             return None
         storages: list[TensorStorage] = []
         offsets = self.offsets
-        for at, tensor in enumerate(tensors):
+        for position, tensor in enumerate(tensors):
             address = _address(tensor)
-            storage = storages_by_address.get(address - offsets[at] if offsets else address)
+            storage = storages_by_address.get(address - offsets[position] if offsets else address)
             if storage is None:
                 return None
             storages.append(storage)
@@ -329,8 +335,8 @@ class CallPattern:
 
     def _has_constants(self, args: Any, kwargs: Any) -> bool:
         """True if constants are equal."""
-        for at, constant, is_tensor in self.constants:
-            value = args[at] if type(at) is int else kwargs.get(at)
+        for position, constant, is_tensor in self.constants:
+            value = args[position] if type(position) is int else kwargs.get(position)
             if is_tensor:
                 value = _number(value)
             if value is not constant and (type(value) is not type(constant) or value != constant):
@@ -338,9 +344,9 @@ class CallPattern:
         return True
 
     def _has_numbers(self, repeats: Repeats, args: Any, kwargs: Any) -> bool:
-        """True if numbers take the place of the earlier ones."""
-        for at, number, is_tensor in self.numbers:
-            value = args[at] if type(at) is int else kwargs.get(at)
+        """True if numbers take the place of the earlier numbers."""
+        for position, number, is_tensor in self.numbers:
+            value = args[position] if type(position) is int else kwargs.get(position)
             if is_tensor:
                 value = _number(value)
             if type(value) not in _NUMBERS:
@@ -352,13 +358,13 @@ class CallPattern:
         return True
 
     def _reads(self, memory: PatternMemory, storages: list[Any]) -> bool:
-        """True if a call reads what this one read, or what takes its place."""
+        """True if a call reads the values of the pattern's call, or values in their place."""
         for tensor, geometry in self.replaced:
             if storages[tensor].value.geometry != geometry:
                 return False
         repeats = memory.repeats
-        for at, root in enumerate(self.roots):
-            value = storages[at].value
+        for position, root in enumerate(self.roots):
+            value = storages[position].value
             if value is not root and (
                 value.geometry != root.geometry or not repeats.is_same(value, root)
             ):
@@ -372,7 +378,7 @@ class CallPattern:
         return True
 
     def _has_views(self, memory: PatternMemory, storages: list[Any]) -> bool:
-        """True if views and the seed are those that this call read; others are made."""
+        """True if a call reads the same views and seed; views that were new are made anew."""
         repeats = memory.repeats
         for tensor, geometry, view in self.views:
             storage = storages[tensor]
@@ -404,7 +410,7 @@ class ViewPattern(CallPattern):
     __slots__ = ()
 
     def fits(self, memory: PatternMemory, args: Any, kwargs: Any, result: Any) -> bool:
-        """True if a view repeats this one; it is noted then."""
+        """True if a view repeats the pattern's view; it is noted then."""
         del args, kwargs
         if not self.check(result) or not self.line.is_here():
             return False
@@ -412,13 +418,15 @@ class ViewPattern(CallPattern):
         if storage is None:
             return False
         ((_, geometry, value),), (root,) = self.new_views, self.roots
-        whole, views = storage.value, storage.views
+        whole_value, views = storage.value, storage.views
         if views:
             view = views.get(geometry)
             if view is not None and view.node is not None:
                 return False
-        if whole is not root or whole.node is None:
-            if whole.geometry != root.geometry or not memory.repeats.is_same(whole, root):
+        if whole_value is not root or whole_value.node is None:
+            if whole_value.geometry != root.geometry or not memory.repeats.is_same(
+                whole_value, root
+            ):
                 return False
             memory.pending.setdefault(storage.address, storage)
         views[geometry] = value

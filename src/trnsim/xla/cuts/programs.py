@@ -80,16 +80,16 @@ def program_of(
     values: Sequence[RecordedValue],
     *,
     is_read: bool = False,
-    overwritten: Sequence[RecordedValue] = (),
+    overwritten_values: Sequence[RecordedValue] = (),
 ) -> CutProgram:
     """The program whose results are `values`; `is_read` if they stay lazy.
 
-    `overwritten` is data in memory that holds results afterwards.
+    `overwritten_values` is data in memory that holds results afterwards.
     """
     program = _Builder()
     outputs = list(dict.fromkeys(program.reference(value) for value in values))
     data = program.data
-    donated = input_indices(data, overwritten)
+    donated = input_indices(data, overwritten_values)
     return CutProgram(
         program.nodes, program.operands, program.inputs, outputs, is_read, donated, data
     )

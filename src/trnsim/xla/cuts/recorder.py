@@ -21,13 +21,13 @@ from torch import Tensor
 from trnsim.torch.aten.operator_call import tensors_in
 from trnsim.xla.cuts.call_parts import (
     has_generator,
+    is_argument_one,
     is_new,
-    is_one,
     new_results,
     number_dtype,
     place_of,
     result_positions,
-    spanned_bytes,
+    span_bytes,
     written_tensors,
 )
 from trnsim.xla.cuts.lines import Lines
@@ -90,14 +90,16 @@ class CutRecorder:
         self._calls_since_settled = 0
         self.lines = Lines()
         self._special: dict[str, Callable[..., None]] = {
-            **dict.fromkeys(VIEWS, self._view),
-            **dict.fromkeys(("aten::empty.memory_format", "aten::empty_strided"), self._empty),
-            "aten::_efficientzerotensor": self._empty,
-            **dict.fromkeys(("aten::zero_", "aten::fill_.Scalar"), self._fill),
-            "aten::clone": self._clone,
-            "aten::unfold": self._unfold,
-            "aten::_copy_from": self._copy,
-            "aten::_local_scalar_dense": self._scalar,
+            **dict.fromkeys(VIEWS, self._record_view),
+            **dict.fromkeys(
+                ("aten::empty.memory_format", "aten::empty_strided"), self._record_empty
+            ),
+            "aten::_efficientzerotensor": self._record_empty,
+            **dict.fromkeys(("aten::zero_", "aten::fill_.Scalar"), self._record_fill),
+            "aten::clone": self._record_clone,
+            "aten::unfold": self._record_unfold,
+            "aten::_copy_from": self._record_copy,
+            "aten::_local_scalar_dense": self._record_scalar,
         }
 
     def placed(self, host: Tensor) -> None:
@@ -123,23 +125,23 @@ class CutRecorder:
     def called(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
         """Record a call of an operator, which has run."""
         repeats = self.repeats
-        for call in repeats.latest.following:
+        for call in repeats.latest_call.successors:
             pattern = call.pattern
             if (
                 pattern is not None
                 and pattern.name == name
                 and pattern.fits(self, args, kwargs, result)
             ):
-                repeats.latest = pattern.last
+                repeats.latest_call = pattern.last
                 self._calls_since_settled += 1
                 place = pattern.line.place
-                if place is not None and place is not self.lines.latest:
+                if place is not None and place is not self.lines.latest_place:
                     self.lines.begin(place)
                 return
         self._record_anew(name, args, kwargs, result)
 
     def _record_anew(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
-        """Record a call that no pattern fits, and give it one if it repeats another."""
+        """Record a call that no pattern fits; a call that repeats another call gets a pattern."""
         repeats = self.repeats
         repeats.begin_call()
         new_calls_before = repeats.new_calls
@@ -147,7 +149,7 @@ class CutRecorder:
         if special is not None:
             special(name, args, kwargs, result)
         else:
-            self._called(rule_of(name), args, kwargs, result)
+            self._record_by_rule(rule_of(name), args, kwargs, result)
         if (
             repeats.operator_calls
             and repeats.new_calls == new_calls_before
@@ -159,12 +161,12 @@ class CutRecorder:
                 name, repeats.operator_calls, parts, self
             )
 
-    def _called(self, rule: RecordingRule, args: Any, kwargs: Any, result: Any) -> None:
+    def _record_by_rule(self, rule: RecordingRule, args: Any, kwargs: Any, result: Any) -> None:
         """Record a call of an operator for which there is a rule."""
         if (
             rule.host_name
             or has_generator(rule, args, kwargs)
-            or any(not is_one(rule, scale, args, kwargs) for scale in rule.scaled)
+            or any(not is_argument_one(rule, scale, args, kwargs) for scale in rule.scaled)
         ):
             self._read_on_host(rule, args, kwargs, result)
         else:
@@ -174,16 +176,16 @@ class CutRecorder:
 
     def _count_masks(self, args: Any) -> Any:
         """The arguments of an index, after the cuts at masks, which the host counts."""
-        counted: list[Any] = []
+        counted_indices: list[Any] = []
         for index in args[1]:
             if index is not None and index.dtype in (torch.bool, torch.uint8):
                 if index.get_device() >= 0:
                     self.on_read(MASK_COUNTER, [self.value_of(index)])
                     self.on_transfer("from")
-                counted.append(RecordedValue(place_of(index)[1]))
+                counted_indices.append(RecordedValue(place_of(index)[1]))
             else:
-                counted.append(index)
-        return (args[0], counted, *args[2:])
+                counted_indices.append(index)
+        return (args[0], counted_indices, *args[2:])
 
     def live_values(self) -> list[RecordedValue]:
         """The values that are not computed and that tensors hold, in the order of their calls."""
@@ -381,7 +383,7 @@ class CutRecorder:
         base_geometry = storage.value.geometry
         if storage.origin is None and storage.value.node is None:
             storage.origin = storage.value
-        if base_geometry == geometry or tensor.numel() * geometry[3].itemsize >= spanned_bytes(
+        if base_geometry == geometry or tensor.numel() * geometry[3].itemsize >= span_bytes(
             base_geometry
         ):
             storage.value, storage.views = value, {}
@@ -402,8 +404,8 @@ class CutRecorder:
         signature = self._signature(SEED, SEED, (), (SEED_GEOMETRY,))
         (self.seed,) = self._results(signature, (self.seed,))
 
-    def _view(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
-        """Note a tensor that is a view; it is a result of its own while it lives."""
+    def _record_view(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
+        """Note a tensor that is a view; its value is a result while the tensor lives."""
         del name, args, kwargs
         address, geometry = place_of(result)
         storage = self.storages.get(address)
@@ -419,10 +421,10 @@ class CutRecorder:
         if address and self.storages[address].value is not value:
             self.storages[address].hold(geometry, result)
 
-    def _unfold(self, name: str, args: Any, kwargs: Any, result: Tensor) -> None:
-        """A view that the host computes; the unfolding of new memory is a part of `repeat`."""
+    def _record_unfold(self, name: str, args: Any, kwargs: Any, result: Tensor) -> None:
+        """Record a view that the host computes; `repeat` unfolds new memory, which is a view."""
         if is_new(self.value_of(args[0])):
-            self._view(name, args, kwargs, result)
+            self._record_view(name, args, kwargs, result)
             return
         self.on_read("aten::unfold_copy", [self.value_of(args[0])])
         self.on_transfer("from")
@@ -432,8 +434,8 @@ class CutRecorder:
             storage.views[geometry] = data_at(geometry, address)
             storage.hold(geometry, result)
 
-    def _clone(self, name: str, args: Any, kwargs: Any, result: Tensor) -> None:
-        """A copy; a contiguous one of another layout is no call, as torch_xla has no layouts."""
+    def _record_clone(self, name: str, args: Any, kwargs: Any, result: Tensor) -> None:
+        """Record a clone; a contiguous clone of another layout is no call in torch_xla."""
         source, memory_format = args[0], kwargs.get("memory_format")
         if memory_format is torch.contiguous_format and not source.is_contiguous():
             value = self.value_of(source)
@@ -443,11 +445,11 @@ class CutRecorder:
         else:
             self._record(rule_of(name), (source,), {}, result)
 
-    def _empty(self, name: str, args: Any, kwargs: Any, result: Tensor) -> None:
+    def _record_empty(self, name: str, args: Any, kwargs: Any, result: Tensor) -> None:
         del name, args, kwargs
         self._fill_with(result, 0)
 
-    def _fill(self, name: str, args: Any, kwargs: Any, result: Tensor) -> None:
+    def _record_fill(self, name: str, args: Any, kwargs: Any, result: Tensor) -> None:
         del name, kwargs
         self._fill_with(result, args[1] if len(args) > 1 else 0)
 
@@ -458,8 +460,8 @@ class CutRecorder:
         signature = self._signature("aten::full", FILLED, arguments, (geometry,))
         self._write(tensor, self._results(signature, tuple(operands))[0])
 
-    def _copy(self, name: str, args: Any, kwargs: Any, result: Tensor) -> None:
-        """A copy within the device is a call, one from the host data, one to it a cut."""
+    def _record_copy(self, name: str, args: Any, kwargs: Any, result: Tensor) -> None:
+        """Record a copy: a call within the device, data from the host, a cut to the host."""
         del name, kwargs, result
         source, destination = args[0], args[1]
         if source.is_cpu:
@@ -477,14 +479,14 @@ class CutRecorder:
             signature = self._signature("aten::_copy_from", COPY, (Operand(0),), (geometry,))
             self._write(destination, self._results(signature, (self.value_of(source),))[0])
 
-    def _scalar(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
-        """A number that the host reads: its tensor stays lazy, as in torch_xla."""
+    def _record_scalar(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
+        """Record a number that the host reads; its tensor stays lazy, as in torch_xla."""
         del kwargs, result
         self.on_read(name, [self.value_of(args[0])])
         self.on_transfer("from")
 
     def _read_on_host(self, rule: RecordingRule, args: Any, kwargs: Any, result: Any) -> None:
-        """An operator that the host computes reads its operands, and its results are data."""
+        """Record an operator of the host: the host reads its operands, its results are data."""
         operands = tensors_in([*args, *kwargs.values()])
         values = [self.value_of(tensor) for tensor in operands if tensor.get_device() >= 0]
         self.on_read(rule.host_name or rule.name, values)

@@ -1,11 +1,11 @@
 """Repeated calls: a step that makes the same calls as an earlier step shares its recorded calls.
 
 The calls of each step are a path from the root of a tree; steps with an equal beginning share it. A
-call repeats one of the tree if its operator, constants, shapes and line are equal and so are its
+call repeats a call of the tree if its operator, constants, shapes and line are equal and so are its
 operands. Equal results are results of the same call. Data (tensors that were there before the step)
 and numbers need not have equal values: a new batch, or a new learning rate, is equal to the earlier
-one if every call of the step reads it where the earlier step read that one. So a step that repeats
-another makes no new calls, and its compiled programs are found by their calls.
+batch or rate if both steps read it in the same places. So a step that repeats another makes no new
+calls, and its compiled programs are found by their calls.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ class RepeatedCall:
 
     Attributes:
         node: the call.
-        following: the calls that followed it, the latest one last.
+        successors: the calls that followed it, the latest last.
         pattern: the pattern that recognises its repetition by the tensors of a call; None before
             its first repetition, and for calls without a pattern.
         has_repeated: True from its first repetition on.
     """
 
-    __slots__ = ("following", "has_repeated", "node", "pattern", "values")
+    __slots__ = ("has_repeated", "node", "pattern", "successors", "values")
 
     def __init__(self, node: RecordedCall | None) -> None:
         self.node = node
         results = () if node is None else enumerate(node.signature.results)
         self.values = tuple([RecordedValue(geometry, node, index) for index, geometry in results])
-        self.following: list[RepeatedCall] = []
+        self.successors: list[RepeatedCall] = []
         self.pattern: CallPattern | None = None
         self.has_repeated = False
 
@@ -53,7 +53,7 @@ class Repeats:
 
     Attributes:
         step: the number of this step, from 1.
-        latest: the latest call of this step; the root of the tree before the first.
+        latest_call: the latest call of this step; the root of the tree before the first.
         event: the number of the call that is being recorded.
         new_calls: number of calls that no earlier step made, over all steps.
         operator_calls: the calls of the tree for the operator that is being recorded.
@@ -65,7 +65,7 @@ class Repeats:
         self._replace_data = replace_data
         self._root = RepeatedCall(None)
         self._size = 0
-        self.latest = self._root
+        self.latest_call = self._root
         self.step = 1
         self.event = 1
         self.new_calls = 0
@@ -76,7 +76,7 @@ class Repeats:
         """Begin a step, for which every result of earlier steps is data."""
         if self._size >= MOST_KEPT:
             self.forget()
-        self.latest = self._root
+        self.latest_call = self._root
         self.operator_calls.clear()
         self.step += 1
         self.numbers.clear()
@@ -98,9 +98,9 @@ class Repeats:
     def call(
         self, signature: Signature, operands: tuple[Operand, ...], place: Place | None, number: int
     ) -> RepeatedCall:
-        """The next call of this step: one of the tree if it is equal, else a new one."""
-        previous_call = self.latest
-        for call in reversed(previous_call.following):
+        """The next call of this step: an equal call of the tree, else a new call."""
+        previous_call = self.latest_call
+        for call in reversed(previous_call.successors):
             node = call.node
             if (
                 node is not None
@@ -108,7 +108,7 @@ class Repeats:
                 and node.place == place
                 and self._are_same(operands, node.operands)
             ):
-                self.latest = call
+                self.latest_call = call
                 self.operator_calls.append(call)
                 return call
         operands = tuple(map(self._operand_of_step, operands))
@@ -116,9 +116,9 @@ class Repeats:
         self.new_calls += 1
         if self._size < MOST_KEPT:
             self._size += 1
-            previous_call.following.append(call)
-            del previous_call.following[:-_MOST_BRANCHES]
-        self.latest = call
+            previous_call.successors.append(call)
+            del previous_call.successors[:-_MOST_BRANCHES]
+        self.latest_call = call
         self.operator_calls.append(call)
         return call
 

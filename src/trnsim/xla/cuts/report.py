@@ -52,21 +52,21 @@ class CutReport:
         if not programs:
             return ()
         times_s = {record.number: record.time(target)[0] for record in programs}
-        cuts = self._executed()
+        cuts = self._cuts_with_programs()
         rows = [_cut_row(cut, times_s) for cut in cuts]
         blocks: list[Block] = [Table(_CUT_COLUMNS, rows[:_MOST_ROWS])]
         causes = [record for record in programs if record.cause is not None]
         if causes:
             blocks.append(Note("What changed against the nearest earlier program:"))
             blocks.append(Table(_CAUSE_COLUMNS, list(map(_cause_row, causes[:_MOST_ROWS]))))
-        left_out = max(len(rows), len(causes)) - _MOST_ROWS
-        if left_out > 0:
-            blocks.append(Note(f"{left_out} more are not shown"))
+        hidden_rows = max(len(rows), len(causes)) - _MOST_ROWS
+        if hidden_rows > 0:
+            blocks.append(Note(f"{hidden_rows} more are not shown"))
         blocks += [
-            Note(f"program {record.number} is timed as its operators one after another: {why}")
+            Note(f"program {record.number} is timed as its operators one after another: {reason}")
             for record in programs
             if record.compiled is not None
-            for why in record.compiled.missing[:1]
+            for reason in record.compiled.missing[:1]
         ]
         return blocks
 
@@ -86,7 +86,7 @@ class CutReport:
                     "compilations": cut.compilations,
                     "device_time_s": _total_s(cut, times_s),
                 }
-                for cut in self._executed()
+                for cut in self._cuts_with_programs()
             ],
             "recompilations": [
                 dict(zip(("line", "change", "change_line"), _cause_row(record), strict=True))
@@ -95,7 +95,7 @@ class CutReport:
             ],
         }
 
-    def _executed(self) -> list[CutRecord]:
+    def _cuts_with_programs(self) -> list[CutRecord]:
         """The cuts that ran a program."""
         return [cut for cut in self.ledger.cuts.values() if cut.executions]
 

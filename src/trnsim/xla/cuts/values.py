@@ -30,7 +30,7 @@ VIEWS: Final = (
 )
 """Operators that make views."""
 SCATTER: Final = "write to a view"
-"""The name of a value whose part is another value: the constants are the constants of the view."""
+"""The name of a write of a value to a part of another value; its constants are as for `VIEW`."""
 SEED: Final = "next seed"
 """The name of the seed after a call that draws random numbers."""
 SEED_GEOMETRY: Final[Geometry] = ((), (), 0, torch.int64)
@@ -95,7 +95,7 @@ class Operand:
 
 @dataclass(slots=True, unsafe_hash=True)
 class HostNumber:
-    """A number of the host that is an input of the program; equal ones share an input.
+    """A number of the host that is an input of the program; equal numbers share an input.
 
     Attributes:
         value: the number, of the latest repetition if the call is repeated.
@@ -115,7 +115,7 @@ class RecordedValue:
         node: the call; None for data.
         index: its index among the call's results; 0 for data.
         geometry: shape, strides and dtype.
-        source: the value of which this one is a copy in another layout; None for any other.
+        source: the value that this value copies in another layout; None for any other value.
         home: the address of the storage that holds data; 0 for none.
         step: number of the last step that read this data.
         predecessor: the data of an earlier step whose place this data has taken; None for none.
@@ -222,18 +222,22 @@ class TensorStorage:
         if not holders:
             holders[geometry] = [holder]
             return
-        earlier = [other for other in holders.get(geometry, ()) if other() is not None]
-        holders[geometry] = [*earlier, holder]
+        living_holders = [other for other in holders.get(geometry, ()) if other() is not None]
+        holders[geometry] = [*living_holders, holder]
 
     def settle(self) -> None:
         """Take its values for computed; the next step reads the data that was overwritten."""
         if self.holders:
-            self.holders = {at: holder for at, holder in self.holders.items() if self.is_held(at)}
+            self.holders = {
+                geometry: holder
+                for geometry, holder in self.holders.items()
+                if self.is_held(geometry)
+            }
         if self.views:
             self.views = {
-                at: as_data(view, self.address)
-                for at, view in self.views.items()
-                if at in self.holders
+                geometry: as_data(view, self.address)
+                for geometry, view in self.views.items()
+                if geometry in self.holders
             }
         origin, self.origin = self.origin, None
         if origin is None and self.value.node is None:

@@ -1,7 +1,7 @@
 """`torch_neuronx.analyze`: which operators of a function the chip's compiler takes.
 
-Each operator that the function calls is traced alone, with the shapes of its operands: what has no
-lowering fails at "Lowering to HLO", what neuronx-cc refuses at "neuronx-cc".
+Each operator that the function calls is traced alone, with the shapes of its operands. An operator
+without a lowering fails at "Lowering to HLO", an operator that neuronx-cc refuses at "neuronx-cc".
 
 Source: aws-neuron-sdk frameworks/torch/torch-neuronx, PyTorch NeuronX Analyze API for Inference.
 """
@@ -21,8 +21,9 @@ from torch.utils import _pytree as pytree
 from trnsim.compiler.compile_cache.settings import compiler_version
 from trnsim.compiler.flags import Flags
 from trnsim.device.device_core import target
+from trnsim.device.program_line import program_line
 from trnsim.document.values import compact_json
-from trnsim.errors import EmulatorError
+from trnsim.errors import BadInput, EmulatorError
 from trnsim.files import write
 from trnsim.torch.compile.fx_import import import_graph
 from trnsim.torch.compile.origins import line_of
@@ -56,7 +57,7 @@ def analyze(
     is_hf_transformers: bool = False,
     cleanup: bool = False,
 ) -> dict[str, Any]:
-    """The operators of `func` with their counts, and the ones that the chip's compiler refuses.
+    """The operators of `func` with their counts, and the operators that the compiler refuses.
 
     Args:
         func: a module or a function.
@@ -66,8 +67,12 @@ def analyze(
         max_workers: ignored, as one process answers in seconds.
         is_hf_transformers: ignored, as there are no workers to block.
         cleanup: ignored, as no other file is written.
+
+    Raises:
+        BadInput: for example inputs, operators or a folder that are not legal.
     """
     del max_workers, is_hf_transformers, cleanup
+    _check_names(additional_ignored_ops)
     workdir = None if compiler_workdir is None else check_workdir(compiler_workdir)
     arguments, _ = example_arguments(func, example_inputs)
     supported_counts, unsupported_operators = Counter[str](), list[dict[str, str]]()
@@ -99,6 +104,22 @@ def analyze(
     if workdir is not None:
         write(workdir / "report.json", compact_json(report) + "\n", parents=True)
     return report
+
+
+def _check_names(names: Any) -> None:
+    """Refuse ignored operators that are no list of names."""
+    if not is_list_of_names(names):
+        raise BadInput(
+            f"additional_ignored_ops={names!r:.60}; legal: names in a list",
+            fix='additional_ignored_ops=["aten::sort"]',
+            line=program_line(),
+        )
+
+
+def is_list_of_names(names: Any) -> bool:
+    """True for a list, a tuple or a set of texts, but for a text, whose items are characters."""
+    is_list = isinstance(names, list | tuple | set | frozenset)
+    return is_list and all(isinstance(name, str) for name in names)
 
 
 def _row(node: fx.Node, kind: str, failure: Failure) -> dict[str, str]:
@@ -134,7 +155,10 @@ class _FlatResults(nn.Module):
 
 
 def _form(value: Any) -> Hashable:
-    """The form of an argument: shapes and dtypes of its tensors, and constants as they are."""
+    """The form of an argument: shapes and dtypes of its tensors, and constants with their types.
+
+    1, 1.0 and 1 + 0j are equal, but the result of an operator has a dtype of each.
+    """
     if isinstance(value, fx.Node):
         return tuple(
             (tuple(leaf.shape), leaf.dtype) if isinstance(leaf, Tensor) else leaf
@@ -142,7 +166,7 @@ def _form(value: Any) -> Hashable:
         )
     if isinstance(value, list | tuple):
         return tuple(map(_form, value))
-    return value if isinstance(value, Hashable) else str(value)
+    return type(value), value if isinstance(value, Hashable) else str(value)
 
 
 def call_key(node: fx.Node) -> Hashable:
@@ -157,7 +181,7 @@ def failure_of(node: fx.Node) -> Failure | None:
     tensors = [operand.meta.get("val") for operand in operands]
     try:
         traced_module = trace_module(
-            _SingleCall(node, operands), tuple(map(_without_values, tensors))
+            _SingleCall(node, operands), tuple(map(_meta_tensors, tensors))
         )
         imported_graph = import_graph(traced_module.module)
     except EmulatorError as error:
@@ -171,15 +195,15 @@ def failure_of(node: fx.Node) -> Failure | None:
     return Failure(COMPILER, str(refusals[0])) if refusals else None
 
 
-def _without_values(value: Any) -> Any:
+def _meta_tensors(value: Any) -> Any:
     """Tensors on the meta device with the forms of a trace's tensors."""
 
-    def like(tensor: Tensor) -> Tensor:
+    def meta_tensor(tensor: Tensor) -> Tensor:
         return torch.empty_strided(
             tuple(tensor.shape), tuple(tensor.stride()), dtype=tensor.dtype, device="meta"
         )
 
-    return pytree.tree_map_only(Tensor, like, value)
+    return pytree.tree_map_only(Tensor, meta_tensor, value)
 
 
 class _SingleCall(nn.Module):

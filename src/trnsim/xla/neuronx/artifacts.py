@@ -43,11 +43,11 @@ class Flattener(NamedTuple):
     title: str
     parameters: list[str]
     arguments: list[NestedValue]
-    returned: NestedValue
+    result: NestedValue
 
     def forward(self, body: list[str]) -> str:
         """The text of its method, which makes `r` of `a` in the lines of `body`."""
-        return forward_text(self.parameters, self.arguments, self.returned, body)
+        return forward_text(self.parameters, self.arguments, self.result, body)
 
 
 class HloArtifacts(SimpleNamespace):

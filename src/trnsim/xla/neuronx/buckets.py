@@ -1,4 +1,4 @@
-"""`torch_neuronx.bucket_model_trace`: one module of several shapes; a user's kernel chooses one.
+"""`torch_neuronx.bucket_model_trace`: a module of several shapes; a user's kernel selects a shape.
 
 Source: aws-neuron-sdk frameworks/torch/torch-neuronx, PyTorch NeuronX Tracing API, Autobucketing,
 and Autobucketing for Inference.
@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import torch
 from torch import Tensor
 
 from trnsim.device.program_line import program_line
@@ -214,13 +215,13 @@ def bucket_module(
     Raises:
         BadInput: for states of other shapes than the models keep.
     """
-    attributes: dict[str, Any] = {"bucket_kernel": _scripted(config.bucket_kernel)}
+    attributes: dict[str, Any] = {"bucket_kernel": _make_script(config.bucket_kernel)}
     body = ["r, bucket = self.bucket_kernel(a)", "bucket_number = int(bucket)"]
     has_states = config.shared_state_buffer is not None
     if has_states:
         attributes |= _states(buckets, config)
-        cut = "self.state_preprocessor(self.state_shapes, self.states, bucket)"
-        body.append(f"states = {cut if 'state_preprocessor' in attributes else 'self.states'}")
+        cut_call = "self.state_preprocessor(self.state_shapes, self.states, bucket)"
+        body.append(f"states = {cut_call if 'state_preprocessor' in attributes else 'self.states'}")
     for rank in range(len(buckets.programs)):
         call = f"self.{BUCKETS}.models[{rank}]"
         body.append(f"{'if' if rank == 0 else 'elif'} bucket_number == {rank}:")
@@ -236,12 +237,25 @@ def bucket_module(
     return script_module(buckets.title, {}, forward(body), attributes, parts)
 
 
-def _scripted(make: Callable[..., Any]) -> Any:
-    """The TorchScript function that `make` returns."""
+def _make_script(make: Callable[..., Any]) -> Any:
+    """The TorchScript function that `make` returns.
+
+    Raises:
+        BadInput: it returns something else.
+    """
     with warnings.catch_warnings():
         # PyTorch has deprecated TorchScript, in which functions of buckets are written.
         warnings.simplefilter("ignore", DeprecationWarning)
-        return make()
+        script = make()
+    if not isinstance(script, torch.jit.ScriptFunction | torch.jit.ScriptModule):
+        raise BadInput(
+            f"{getattr(make, '__name__', make)} of a BucketModelConfig returns a "
+            f"{type(script).__name__}; legal: a function of TorchScript",
+            fix="return torch.jit.script(function)",
+            source=_SOURCE,
+            line=program_line(),
+        )
+    return script
 
 
 def _states(buckets: Buckets, config: BucketModelConfig) -> dict[str, Any]:
@@ -275,5 +289,5 @@ def _states(buckets: Buckets, config: BucketModelConfig) -> dict[str, Any]:
         shapes.append([form.shape for form in states])
     attributes: dict[str, Any] = {"states": shared_tensors}
     if make is not None:
-        attributes |= {"state_shapes": shapes, "state_preprocessor": _scripted(make)}
+        attributes |= {"state_shapes": shapes, "state_preprocessor": _make_script(make)}
     return attributes

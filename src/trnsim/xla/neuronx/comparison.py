@@ -65,19 +65,19 @@ def assert_close(actual: Any, expected: Any, **options: Any) -> None:
     Raises:
         AssertionError: where they differ.
     """
-    torch.testing.assert_close(_on_host(actual), _on_host(expected), **options)
+    torch.testing.assert_close(_copy_to_host(actual), _copy_to_host(expected), **options)
 
 
-def _on_host(value: Any) -> Any:
+def _copy_to_host(value: Any) -> Any:
     return pytree.tree_map_only(Tensor, lambda tensor: tensor.detach().cpu(), value)
 
 
 def custom_allclose(
     expected: Tensor, actual: Tensor, atol: float = _ABSOLUTE, rtol: float = _RELATIVE_OF_OTHERS
 ) -> tuple[bool, float]:
-    """True if all differences are at most ``atol + rtol * max(abs(expected))``; the largest one.
+    """(True if all differences are at most ``atol + rtol * max(abs(expected))``, largest error).
 
-    The largest difference is relative to the largest finite expected number.
+    The error is the largest difference, relative to the largest finite expected number.
     """
     summary = _summary(expected, actual, atol, rtol)
     return summary.allclose, summary.max_rel_error
@@ -125,7 +125,7 @@ def logit_validation(
     divergence_difference_tol: float = DEFAULT_DIVERGENCE_DIFFERENCE_TOLERANCE,
     **options: Any,
 ) -> tuple[bool, list[dict[str, Any]], str]:
-    """True if generated scores agree with expected ones; the result of each part; a text.
+    """(True if generated scores agree with expected scores, the result of each part, a text).
 
     Where the generated scores choose another token than the expected ones, but their expected
     scores are nearly equal, generation goes on from the expected token, as scores after another
@@ -140,26 +140,30 @@ def logit_validation(
         **options: `pad_token_id` and `padding_side`, of prompts of other lengths than the first.
 
     Raises:
-        BadInput: for a tolerance of no scores, or one that is no pair of numbers.
+        BadInput: for a tolerance of no scores, or a tolerance that is no pair of numbers; for
+            prompts or scores of other shapes.
     """
     del options
     tolerances = tol_map or DEFAULT_TOLERANCE_MAP
     _check_tolerances(tolerances)
     tokens = torch.as_tensor(input_ids)
+    _check_prompts(tokens, expected_logits)
     chosen_tokens = expected_logits.argmax(dim=2)
     results: list[dict[str, Any]] = []
     start, count = 0, expected_logits.shape[0]
     while start < count:
         prompt = torch.cat([tokens, chosen_tokens[:start].T.to(tokens.dtype)], dim=1)
-        actual = generate_fn(prompt)[: count - start]
+        scores = generate_fn(prompt)
+        _check_scores(scores, expected_logits)
+        actual = scores[: count - start]
         if not actual.shape[0]:
             return False, results, f"generate_fn gave no scores from token {start} on"
-        until = _first_difference(actual, chosen_tokens[start : start + actual.shape[0]])
-        end = start + until
+        step_count = _first_difference(actual, chosen_tokens[start : start + actual.shape[0]])
+        end = start + step_count
         errors, is_close = _compare_largest_scores(
-            actual[:until], expected_logits[start:end], tolerances
+            actual[:step_count], expected_logits[start:end], tolerances
         )
-        divergence = _score_distance(expected_logits, actual, start, until)
+        divergence = _score_distance(expected_logits, actual, start, step_count)
         part = {"first": start, "last": end - 1, "divergence": divergence, "errors": errors}
         results.append(part)
         if not is_close or divergence > divergence_difference_tol:
@@ -168,8 +172,31 @@ def logit_validation(
     return True, results, f"scores of {count} tokens agree"
 
 
+def _check_prompts(tokens: Tensor, expected_logits: Tensor) -> None:
+    """Refuse prompts or expected scores of other ranks, and of different batch sizes."""
+    ranks = (tokens.dim(), expected_logits.dim())
+    if ranks != (2, 3) or tokens.shape[0] != expected_logits.shape[1]:
+        raise BadInput(
+            f"input_ids of {list(tokens.shape)} and expected_logits of "
+            f"{list(expected_logits.shape)}; legal: [B, S] and [T, B, V]",
+            fix="give a dimension to a batch of one prompt: input_ids.unsqueeze(0)",
+        )
+
+
+def _check_scores(scores: Any, expected_logits: Tensor) -> None:
+    """Refuse generated scores of another batch or vocabulary than the expected scores."""
+    is_tensor = isinstance(scores, Tensor)
+    if not is_tensor or scores.shape[1:] != expected_logits.shape[1:]:
+        sizes = ", ".join(map(str, expected_logits.shape[1:]))
+        raise BadInput(
+            f"generate_fn returns {list(scores.shape) if is_tensor else type(scores).__name__}; "
+            f"legal: scores [T, {sizes}], as expected_logits has",
+            fix="return the scores of each token that follows the prompt",
+        )
+
+
 def _check_tolerances(tolerances: Mapping[Any, Any]) -> None:
-    """Refuse a tolerance of fewer than one score, and one that is no pair of numbers."""
+    """Refuse tolerances of no scores, and tolerances that are no pairs of numbers."""
     for count, pair in tolerances.items():
         is_count = count in (None, "all") or (str(count).isdecimal() and int(count) > 0)
         is_pair = isinstance(pair, Sequence) and len(pair) == _PAIR
@@ -182,22 +209,22 @@ def _check_tolerances(tolerances: Mapping[Any, Any]) -> None:
 
 
 def _first_difference(actual: Tensor, chosen_tokens: Tensor) -> int:
-    """The number of tokens until another one is chosen, that one included."""
+    """Number of tokens up to the first that was not expected, inclusive; all if none is."""
     is_same = (actual.argmax(dim=2) == chosen_tokens).all(dim=1).tolist()
     return is_same.index(False) + 1 if False in is_same else len(is_same)
 
 
-def _score_distance(expected: Tensor, actual: Tensor, start: int, until: int) -> float:
+def _score_distance(expected: Tensor, actual: Tensor, start: int, step_count: int) -> float:
     """Difference of the expected scores of the expected and the chosen token, at the last step."""
-    scores = expected[start + until - 1].double()
-    chosen_tokens = actual[until - 1].argmax(dim=1, keepdim=True)
+    scores = expected[start + step_count - 1].double()
+    chosen_tokens = actual[step_count - 1].argmax(dim=1, keepdim=True)
     return (scores.max(dim=1).values - scores.gather(1, chosen_tokens).squeeze(1)).max().item()
 
 
 def _compare_largest_scores(
     actual: Tensor, expected: Tensor, tolerances: Mapping[Any, tuple[float, float]]
 ) -> tuple[dict[str, Any], bool]:
-    """The largest relative error of the k largest scores, by k; True if all are tolerated."""
+    """(The largest relative error of the k largest scores by k, True if all are tolerated)."""
     errors: dict[str, Any] = {}
     is_close = True
     for count, (atol, rtol) in tolerances.items():

@@ -100,7 +100,7 @@ class DataParallel(nn.Module):
         with ThreadPoolExecutor(max(1, self.num_workers)) as pool:
             # Each core runs its parts in order.
             results = list(pool.map(run, enumerate(parts)))
-        return _joined_results(results, self.dim)
+        return _join_results(results, self.dim)
 
     def _part(self, number: int, inputs: Any) -> Any:
         """The results of a part, by the replica whose turn it is."""
@@ -118,9 +118,9 @@ class DataParallel(nn.Module):
                 source=_SOURCE,
                 line=program_line(),
             )
-        with_dim = [leaf for leaf in leaves if -leaf.dim() <= self.dim < leaf.dim()]
-        sizes = {tensor.shape[self.dim] for tensor in with_dim}
-        if len(sizes) != 1 or len(with_dim) < len(leaves) or 0 in sizes:
+        tensors_with_dim = [leaf for leaf in leaves if -leaf.dim() <= self.dim < leaf.dim()]
+        sizes = {tensor.shape[self.dim] for tensor in tensors_with_dim}
+        if len(sizes) != 1 or len(tensors_with_dim) < len(leaves) or 0 in sizes:
             raise BatchRefused(
                 f"inputs of sizes {', '.join(map(str, sorted(sizes))) or 'none'} along dimension "
                 f"{self.dim}; legal: one size, from 1 on",
@@ -128,8 +128,8 @@ class DataParallel(nn.Module):
                 source=_SOURCE,
                 line=program_line(),
             )
-        equal = max(1, sizes.pop() // len(self.device_ids))
-        size: Any = equal if self.split_size is None else self.split_size
+        equal_size = max(1, sizes.pop() // len(self.device_ids))
+        size: Any = equal_size if self.split_size is None else self.split_size
         if not isinstance(size, int) or size < 1:
             raise BatchRefused(
                 f"split_size={size!r}; legal: None, or a number from 1 on",
@@ -178,7 +178,7 @@ def _replica(model: Any, core: int) -> Any:
     return replica
 
 
-def _joined_results(results: list[Any], dim: int) -> Any:
+def _join_results(results: list[Any], dim: int) -> Any:
     """Results of parts, joined along a dimension.
 
     Raises:
@@ -186,11 +186,11 @@ def _joined_results(results: list[Any], dim: int) -> Any:
     """
     if len(results) == 1:
         return results[0]
-    flat = [pytree.tree_flatten(result) for result in results]
-    joined: list[Any] = []
-    for leaves in zip(*(leaves for leaves, _ in flat), strict=True):
+    flat_results = [pytree.tree_flatten(result) for result in results]
+    joined_leaves: list[Any] = []
+    for leaves in zip(*(leaves for leaves, _ in flat_results), strict=True):
         if not isinstance(leaves[0], Tensor):
-            joined.append(leaves[0])
+            joined_leaves.append(leaves[0])
             continue
         if not -leaves[0].dim() <= dim < leaves[0].dim():
             raise BatchRefused(
@@ -200,5 +200,5 @@ def _joined_results(results: list[Any], dim: int) -> Any:
                 source=_SOURCE,
                 line=program_line(),
             )
-        joined.append(torch.cat(leaves, dim))
-    return pytree.tree_unflatten(joined, flat[0][1])
+        joined_leaves.append(torch.cat(leaves, dim))
+    return pytree.tree_unflatten(joined_leaves, flat_results[0][1])

@@ -36,7 +36,7 @@ _DTYPES: Final = {
     "u64": torch.int64,
     "pred": torch.bool,
 }
-"""PyTorch's dtype of each type of HLO; unsigned ones that it lacks are wider."""
+"""PyTorch's dtype of each type of HLO; a wider dtype for unsigned types that it lacks."""
 _MARKERS: Final = ("AwsNeuronModuleMarkerStart", "AwsNeuronModuleMarkerEnd")
 """Prefixes of custom calls that return their operand."""
 _UNIFORM: Final = 1
@@ -106,7 +106,7 @@ class Scribe:
 
 
 class HloType:
-    """An element type, with a shape where one is named, and operations that give such a tensor."""
+    """An element type, perhaps with a shape, and the operations whose results have it."""
 
     def __init__(
         self, dtype: torch.dtype, device: torch.device, shape: Sequence[int] | None = None
@@ -172,7 +172,7 @@ class HloType:
         return HloTensor(torch.cat([operand.value for operand in operands], dimensions[0]))
 
     def CustomCall(self, *operands: Any, custom_call_target: str = "", **options: Any) -> Any:  # noqa: N802  likewise
-        """The operands of a marker of modules, the one target that is known.
+        """The operands of a marker of modules, the only target that is known.
 
         Raises:
             HloOperationAbsent: for any other target.
@@ -199,7 +199,7 @@ def _window_indices(
     """The indices of a window of a tensor, one tensor per dimension; they broadcast to the window.
 
     Raises:
-        BadInput: for a window with other dimensions than the tensor, or a longer one.
+        BadInput: for a window with other dimensions than the tensor, or a longer window.
     """
     shape = tuple(tensor.shape)
     is_legal = len(starts) == len(sizes) == len(shape) and all(

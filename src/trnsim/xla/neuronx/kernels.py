@@ -35,13 +35,13 @@ def nki_jit(func: Callable[..., Any] | None = None, **options: Any) -> Any:
         return nki_jit
     if isinstance(func, Kernel):
         return func
-    inner = getattr(func, "func", func)
-    module = str(getattr(inner, "__module__", ""))
+    function = getattr(func, "func", func)
+    module = str(getattr(function, "__module__", ""))
     if module.partition(".")[0] == _FIRST_GENERATION:
         raise KernelRefused(
-            f"nki_jit of {module}.{getattr(inner, '__name__', inner)}, a kernel of NKI 0.1",
+            f"nki_jit of {module}.{getattr(function, '__name__', function)}, a kernel of NKI 0.1",
             fix="use its successor of nkilib or nki-samples, written for nki.jit",
             source=_SOURCE,
             line=program_line(),
         )
-    return nki.jit(inner)
+    return nki.jit(function)

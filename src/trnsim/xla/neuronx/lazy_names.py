@@ -18,7 +18,7 @@ def serve(
     public: str,
     module: str,
     table: Mapping[Any, str],
-    absent: Mapping[Any, tuple[str, str]] | None = None,
+    absences: Mapping[Any, tuple[str, str]] | None = None,
     fallback: Callable[[str], Any] | None = None,
 ) -> Callable[[str], Any]:
     """The `__getattr__` of a module.
@@ -27,15 +27,15 @@ def serve(
         public: the module's name in programs.
         module: its name here.
         table: by name, the module that has it, and after a colon its name there if that differs.
-        absent: by name that is refused, the reason and its replacement.
+        absences: by name that is refused, the reason and its replacement.
         fallback: the function that looks up all other names.
     """
-    refused = absent or {}
+    refusals = absences or {}
 
     def explain(name: str) -> Absence | None:
-        if name not in refused:
+        if name not in refusals:
             return None
-        reason, instead = refused[name]
+        reason, instead = refusals[name]
         return Absence(f"{public}.{name}: {reason}", instead, _SOURCE)
 
     names = AbsentNames(module, public, explain)
@@ -46,7 +46,7 @@ def serve(
         if place is not None:
             owner, _, attribute = place.partition(":")
             return getattr(import_module(owner), attribute or name)
-        if fallback is not None and name not in refused:
+        if fallback is not None and name not in refusals:
             return fallback(name)
         return names.serve(name)
 

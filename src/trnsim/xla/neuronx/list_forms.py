@@ -29,17 +29,17 @@ class Flattener:
 
     def __call__(self, arguments: Sequence[Tensor]) -> list[Tensor]:
         """The program's tensors."""
-        excluded = self.exclude or ()
-        return [arguments[place] for place in self.layout if place not in excluded]
+        excluded_places = self.exclude or ()
+        return [arguments[place] for place in self.layout if place not in excluded_places]
 
 
 class Packer:
     """The conversion of a program's outputs to the function's result.
 
     Attributes:
-        layout: the result, with a number in the place of each tensor and constant.
-        identifiers: the numbers of the tensors, which are their indices among the outputs.
-        constants: the constants by their numbers.
+        layout: the nesting of the result, with a number for each tensor and constant.
+        identifiers: numbers in `layout` of the tensors, which are indices of outputs.
+        constants: the constants, by their numbers in `layout`.
     """
 
     def __init__(self, layout: Any, identifiers: Sequence[int], constants: dict[int, Any]) -> None:
@@ -51,10 +51,10 @@ class Packer:
     def of(cls, result: NestedValue) -> Packer:
         """The packer of a result of nested lists, tuples and dicts."""
         packer = cls(None, [], {})
-        packer.layout = packer._numbered(result)
+        packer.layout = packer._number_parts(result)
         return packer
 
-    def _numbered(self, value: NestedValue) -> Any:
+    def _number_parts(self, value: NestedValue) -> Any:
         """A result with numbers in place of tensors (0 or more) and of constants (below 0)."""
         if value.kind == "tensor":
             self.identifiers = [*self.identifiers, value.content]
@@ -63,19 +63,19 @@ class Packer:
             number = -1 - len(self.constants)
             self.constants[number] = value.content
             return number
-        parts = [self._numbered(part) for part in value.parts]
+        parts = [self._number_parts(part) for part in value.parts]
         if value.kind == "dict":
             return dict(zip(value.keys, parts, strict=True))
         return parts if value.kind == "list" else tuple(parts)
 
     def __call__(self, outputs: Sequence[Tensor]) -> Any:
         """The result."""
-        return self._packed(self.layout, outputs)
+        return self._pack(self.layout, outputs)
 
-    def _packed(self, layout: Any, outputs: Sequence[Tensor]) -> Any:
+    def _pack(self, layout: Any, outputs: Sequence[Tensor]) -> Any:
         if isinstance(layout, dict):
-            return {key: self._packed(part, outputs) for key, part in layout.items()}
+            return {key: self._pack(part, outputs) for key, part in layout.items()}
         if isinstance(layout, list | tuple):
-            parts = [self._packed(part, outputs) for part in layout]
+            parts = [self._pack(part, outputs) for part in layout]
             return parts if isinstance(layout, list) else tuple(parts)
         return self.constants[layout] if layout in self.constants else outputs[layout]

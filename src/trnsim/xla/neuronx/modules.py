@@ -33,17 +33,17 @@ class LoadedPart(NamedTuple):
     instance: LoadedProgram
 
 
-def loaded_parts(traced: Any, caller: str) -> list[LoadedPart]:
+def loaded_parts(traced_module: Any, caller: str) -> list[LoadedPart]:
     """The programs of a module that `torch_neuronx.trace` made, each with its loaded instance.
 
     Raises:
         BadInput: for a module that `torch_neuronx.trace` did not make.
     """
-    parts = programs_in(traced) if isinstance(traced, nn.Module) else []
+    parts = programs_in(traced_module) if isinstance(traced_module, nn.Module) else []
     if not parts:
         raise BadInput(
-            f"torch_neuronx.{caller} of a {type(traced).__name__}; legal: what torch_neuronx.trace "
-            "returns, saved and loaded or not",
+            f"torch_neuronx.{caller} of a {type(traced_module).__name__}; legal: what "
+            "torch_neuronx.trace returns, saved and loaded or not",
             fix="traced = torch_neuronx.trace(model, example_inputs)",
             source=_TRACING,
             line=program_line(),
@@ -60,19 +60,19 @@ def replace_weights(neuron_model: Any, weights: nn.Module | Mapping[str, Tensor]
         BadInput: for weights of other shapes or dtypes, or names that no weight has.
     """
     tensors = _tensors(weights)
-    replaceable = [
+    replaceable_parts = [
         loaded_part
         for loaded_part in loaded_parts(neuron_model, "replace_weights")
         if loaded_part.instance.program.are_weights_apart
     ]
-    if not replaceable:
+    if not replaceable_parts:
         warnings.warn(
             "torch_neuronx.replace_weights: the weights are part of the program, and stay\n  fix: "
             f"trace with inline_weights_to_neff=False\n  source: {_WEIGHTS}",
             stacklevel=2,
         )
         return
-    for part, instance in replaceable:
+    for part, instance in replaceable_parts:
         forms = instance.program.weights
         new_weights: list[Tensor] = []
         for (name, form), old_weight in zip(forms.items(), part.weights, strict=True):
@@ -109,14 +109,15 @@ def _tensors(weights: Any) -> dict[str, Tensor]:
     kind = type(weights).__name__
     if isinstance(weights, Mapping):
         entries: Mapping[Any, Any] = weights
-        others = [
+        illegal_names = [
             name
             for name, tensor in entries.items()
             if not (isinstance(name, str) and isinstance(tensor, Tensor))
         ]
-        if not others:
+        if not illegal_names:
             return dict(entries)
-        kind = f"mapping with a {type(entries[others[0]]).__name__} of the name {others[0]!r}"
+        name = illegal_names[0]
+        kind = f"mapping with a {type(entries[name]).__name__} of the name {name!r}"
     raise BadInput(
         f"torch_neuronx.replace_weights with a {kind}; legal: a torch.nn.Module, or tensors by "
         "their names",
@@ -127,7 +128,7 @@ def _tensors(weights: Any) -> dict[str, Tensor]:
 
 
 def _refuse_misspelled(title: str, tensors: Collection[str], forms: Collection[str]) -> None:
-    """Refuse a name that no weight has, where one of nearly that name would stay as it is.
+    """Refuse a name that no weight has, if a weight with a similar name would stay as it is.
 
     Other names may be there: a state_dict has each name of a shared weight, and unused buffers.
     """
@@ -197,13 +198,13 @@ def disable_nrt_load() -> Generator[None]:
 def lazy_load(trace: Any, enable_lazy_load: bool = True) -> None:
     """Set whether `torch.jit.load` leaves the module on the host until it first runs."""
     for part, _ in loaded_parts(trace, "lazy_load"):
-        part.is_lazy = enable_lazy_load
+        part.is_lazy = bool(enable_lazy_load)
 
 
 def async_load(trace: Any, enable_async_load: bool = True) -> None:
     """Set whether a thread of its own loads the module to its core."""
     for part, _ in loaded_parts(trace, "async_load"):
-        part.is_async = enable_async_load
+        part.is_async = bool(enable_async_load)
 
 
 def dynamic_batch(neuron_script: Any) -> Any:

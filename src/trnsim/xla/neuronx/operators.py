@@ -1,7 +1,7 @@
-"""`torch_neuronx.xla_impl.ops`: operators that AWS's compiler knows by name, from PyTorch ones.
+"""`torch_neuronx.xla_impl.ops`: operators that AWS's compiler knows by name.
 
-The compiler here finds such forms by itself (`trnsim.compiler.patterns`), so each operator here is
-its plain definition.
+trnsim finds such forms by itself (`trnsim.compiler.patterns`); each class computes its definition
+with PyTorch's operators.
 
 Sources: neuronx-distributed operators/topk.py, operators/argmax.py and utils/sampling.py, and
 neuronx-distributed-inference modules/custom_calls.py, which call them.

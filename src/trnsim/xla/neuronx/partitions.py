@@ -25,7 +25,7 @@ from trnsim.torch.traces.script_module import script_module
 from trnsim.torch.traces.stored import HOST, StoredProgram, StoredTensor
 from trnsim.torch.traces.structure import forward_text
 from trnsim.torch.traces.tracing import TracedFunction, trace_function
-from trnsim.xla.neuronx.analysis import Failure, call_key, failure_of
+from trnsim.xla.neuronx.analysis import Failure, call_key, failure_of, is_list_of_names
 from trnsim.xla.neuronx.trace import compile_module
 from trnsim.xla.neuronx.workdir import check_workdir, write_workdir
 
@@ -37,6 +37,7 @@ _WHOLE_MODEL: Final = {
 }
 """Arguments of `torch_neuronx.trace` that a model in parts has only by their defaults."""
 _TRACE_KWARGS: Final = ("compiler_args", "compiler_workdir", *_WHOLE_MODEL)
+_IGNORED: Final = "additional_ignored_ops"
 _logger: Final = logging.getLogger("Neuron")
 
 
@@ -78,6 +79,17 @@ class PartitionerConfig:
         ):
             legal = f"a dictionary of {', '.join(_TRACE_KWARGS)}"
             self._refuse("trace_kwargs", trace_kwargs, legal)
+        parameters: Any = self.analyze_parameters
+        if not isinstance(parameters, Mapping | None):
+            self._refuse("analyze_parameters", parameters, "a dictionary")
+        lists = {"ops_to_partition": self.ops_to_partition or (), _IGNORED: self._ignored_operators}
+        for name, names in lists.items():
+            if not is_list_of_names(names):
+                self._refuse(name, names, 'names in a list, such as ["aten::sort"]')
+
+    @property
+    def _ignored_operators(self) -> Any:
+        return (self.analyze_parameters or {}).get(_IGNORED) or ()
 
     def _refuse(self, name: str, value: object, legal: str) -> None:
         raise PartitionRefused(
@@ -152,7 +164,7 @@ def _refuse_whole_model(options: Mapping[str, Any]) -> None:
 def _failures(module: fx.GraphModule, config: PartitionerConfig) -> dict[fx.Node, Failure]:
     """The operators for the host, each with the reason."""
     host_kinds = set(config.ops_to_partition or ())
-    ignored_operators = set((config.analyze_parameters or {}).get("additional_ignored_ops", ()))
+    ignored_operators = set((config.analyze_parameters or {}).get(_IGNORED) or ())
     failures: dict[fx.Node, Failure] = {}
     answers: dict[Hashable, Failure | None] = {}
     for node in module.graph.nodes:
@@ -174,7 +186,7 @@ def _failures(module: fx.GraphModule, config: PartitionerConfig) -> dict[fx.Node
 
 
 def _is_operator(node: fx.Node) -> bool:
-    """True for a call of an operator; False for one of `getitem`, which takes a result of one."""
+    """True for a call of an operator; False for `getitem`, which takes a result of an operator."""
     return node.op == "call_function" and hasattr(node.target, "_schema")
 
 

@@ -1,6 +1,7 @@
 """`torch_neuronx.experimental.profiler`: the calls of a part of a program, with their time.
 
-AWS's profiler writes files for TensorBoard; this one writes the report of the device's calls there.
+AWS's profiler writes files for TensorBoard; this profiler writes the report of the device's calls
+into the same folder.
 
 Source: aws-neuron-sdk frameworks/torch/torch-neuronx, PyTorch NeuronX Profiling API.
 """

@@ -41,14 +41,17 @@ def stand_in(public: str, name: str) -> Any:
     return _StandIn(name.rpartition(".")[2], (), {"__module__": public, "__qualname__": name})
 
 
-def serve(public: str, present: Mapping[str, str] | None = None) -> Callable[[str], Any]:
-    """The `__getattr__` of a module of protobufs; `present` names the modules of those here."""
+def serve(public: str, modules: Mapping[str, str] | None = None) -> Callable[[str], Any]:
+    """A `__getattr__` for a module of protobufs.
+
+    `modules` has, by the name of each class that trnsim has, the module of that class.
+    """
 
     def get(name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(f"module {public!r} has no attribute {name!r}")
-        if present and name in present:
-            return getattr(import_module(present[name]), name)
+        if modules and name in modules:
+            return getattr(import_module(modules[name]), name)
         return stand_in(public, name)
 
     return get

@@ -55,12 +55,12 @@ class SPMDModel:
         with warnings.catch_warnings():
             # PyTorch has deprecated TorchScript, in which modules of such objects are saved.
             warnings.simplefilter("ignore", DeprecationWarning)
-            make = _scripted()
+            make = _rank_class()
         return make(_bytes(neff), _bytes(metaneff), local_ranks_size, world_size)
 
 
 @cache
-def _scripted() -> Any:
+def _rank_class() -> Any:
     """The class, compiled."""
     return torch.jit.script(RankModel)
 

@@ -119,7 +119,7 @@ def trace(
         }
         partitions = import_module("trnsim.xla.neuronx.partitions")  # it imports this module
         return partitions.partitioned_trace(func, example_inputs, partitioner_config, options)
-    compiled = compile_function(
+    compiled_trace = compile_function(
         func,
         example_inputs,
         input_output_aliases or {},
@@ -128,11 +128,11 @@ def trace(
         is_without_device=cpu_backend,
     )
     if workdir is not None:
-        write_workdir(workdir, compiled.report, compiled.program)
+        write_workdir(workdir, compiled_trace.report, compiled_trace.program)
     if not cpu_backend:
-        return compiled.script_module()
+        return compiled_trace.script_module()
     with loading.off():
-        return compiled.script_module()
+        return compiled_trace.script_module()
 
 
 def compile_function(
@@ -165,14 +165,14 @@ def compile_function(
         flags,
         chip,
     )
-    stored = replace(program, aliases=state_places, are_weights_apart=are_weights_apart)
-    return CompiledTrace(function, stored, report)
+    stored_program = replace(program, aliases=state_places, are_weights_apart=are_weights_apart)
+    return CompiledTrace(function, stored_program, report)
 
 
 def traced_program(
     func: Any, example_inputs: Any, aliases: Mapping[Tensor, int]
 ) -> tuple[TracedFunction, StoredProgram]:
-    """`func`, traced and not compiled; its states are those of `aliases`, or buffers it changes.
+    """`func`, traced and not compiled; its states are in `aliases`, or else buffers it changes.
 
     The program lacks the inputs that nothing reads.
 
@@ -184,13 +184,13 @@ def traced_program(
     results = len(function.result_forms) - len(function.written)
     written_buffers = [[weight, results + index] for index, weight in enumerate(function.written)]
     tensors = zip(function.values[len(function.weights) :], function.inputs, strict=True)
-    unread = {name for node, name in tensors if not node.users}
-    if len(unread) == len(function.inputs):
-        unread = set()
+    unread_inputs = {name for node, name in tensors if not node.users}
+    if len(unread_inputs) == len(function.inputs):
+        unread_inputs = set()
     values = [
         node
         for index, node in enumerate(function.values)
-        if index < len(function.weights) or node.users or not unread
+        if index < len(function.weights) or node.users or not unread_inputs
     ]
     calls = Calls(function.module, values)
     program = StoredProgram(
@@ -203,7 +203,7 @@ def traced_program(
         inputs={
             name: StoredTensor.of(tensor)
             for name, tensor in function.inputs.items()
-            if name not in unread
+            if name not in unread_inputs
         },
         calls=calls.calls,
         outputs=calls.outputs,
@@ -223,20 +223,20 @@ def compile_stored(
         BadInput: for content that no trace wrote.
     """
     module = graph_module(program, "cpu")
-    imported = import_graph(module, replica_groups(module))
+    imported_graph = import_graph(module, replica_groups(module))
     inputs = [node.name for node in module.graph.nodes if node.op == "placeholder"]
     names = dict(zip(inputs, (*program.weights, *program.inputs), strict=True))
-    graph = ModelGraph.of(imported, set(program.weights), names)
+    graph = ModelGraph.of(imported_graph, set(program.weights), names)
     report = report_model(Subject(program.title, graph), chip, flags)
     _warn_of_notes(report)
-    compiled = replace(
+    compiled_trace = replace(
         program,
         target=report.program.target,
         cores=report.program.lnc,
         flags=_flag_words(flags),
         estimate=plain(report.as_dict()),
     )
-    return compiled, report
+    return compiled_trace, report
 
 
 def compile_module(
@@ -257,15 +257,15 @@ def compile_module(
         line: the line that traced it.
         module: the graph.
         values: its weights, then its inputs.
-        names: names of the graph's inputs by those of their nodes.
+        names: names of the graph's inputs, by the names of their nodes.
         weights: tensors that do not change from call to call, by name.
         inputs: the form of each input, by name.
         flags: the compiler's flags.
         chip: the chip; that of the device if it is empty.
     """
     constants = {node.name for node in values[: len(weights)] if node.op == "get_attr"}
-    imported = import_graph(module, replica_groups(module))
-    graph = ModelGraph.of(imported, {*weights, *constants}, names)
+    imported_graph = import_graph(module, replica_groups(module))
+    graph = ModelGraph.of(imported_graph, {*weights, *constants}, names)
     report = report_model(Subject(title, graph), chip or device_target().name, flags)
     _warn_of_notes(report)
     calls = Calls(module, values)

@@ -101,6 +101,8 @@ def test_a_failure_is_tried_again_where_that_is_asked_for():
     ("settings", "error", "message"),
     [
         ({"input_format": "neff"}, BadInput, "input_format='neff'; legal: hlo, stablehlo"),
+        ({"module_bytes": "abc"}, BadInput, "module_bytes is a str; legal: bytes"),
+        ({"module_bytes": 5}, BadInput, "module_bytes is a int; legal: bytes"),
         ({"platform_target": "inf1"}, NotModelled, "platform_target='inf1' is not emulated"),
         ({"platform_target": "gpu"}, BadInput, "target 'gpu' is not known"),
         ({"compiler_flags": "--auto-cats"}, BadInput, "--auto-cats is no flag of neuronx-cc"),
@@ -109,4 +111,4 @@ def test_a_failure_is_tried_again_where_that_is_asked_for():
 )
 def test_what_is_asked_wrong_is_refused(module, settings, error, message):
     with pytest.raises(error, match=message):
-        neuron_xla_compile(module, **({"platform_target": "trn1"} | settings))
+        neuron_xla_compile(**({"module_bytes": module, "platform_target": "trn1"} | settings))

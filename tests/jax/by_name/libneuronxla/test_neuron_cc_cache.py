@@ -71,6 +71,8 @@ def test_files_go_in_and_out(cache, tmp_path):
     cache.upload_folder(f"{folder}/d", str(tmp_path / "out"))
     cache.remove(f"{folder}/d/a.json")
     assert not cache.exists(f"{folder}/d/a.json")
+    with pytest.raises(BadInput, match="none is no folder"):
+        cache.upload_folder(f"{folder}/d", str(tmp_path / "none"))
 
 
 def test_nothing_outside_the_cache_is_named_or_removed(cache, tmp_path):

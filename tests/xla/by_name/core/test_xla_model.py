@@ -24,7 +24,7 @@ def test_the_device_is_xla_and_the_old_names_warn_of_the_new():
     assert xm.xla_device_hw("xla") == "NEURON"
     assert xm.xla_device_hw("cpu") == "CPU"
     assert xm.xla_device_kind() == "trn2"
-    assert xm.xla_real_devices(["xla:1"]) == ["NEURON:1"]
+    assert xm.xla_real_devices(["xla:1", "cpu"]) == ["NEURON:1", "CPU:0"]
     assert torch_xla.real_devices() == xm.xla_real_devices()
     assert xm.is_xla_tensor(torch.ones(1, device="xla"))
     assert not xm.is_xla_tensor(torch.ones(1))

@@ -14,8 +14,8 @@ def test_counters_and_metrics_count_until_they_are_cleared():
     assert met.counter_value("MarkStep") == 1
     assert met.counter_value("UncachedCompile") == 2
     assert met.executed_fallback_ops() == ["aten::_local_scalar_dense"]
-    samples, total_ns, recent = met.metric_data("ExecuteTime")
-    assert samples == len(recent) == 2
+    samples, total_ns, latest_samples = met.metric_data("ExecuteTime")
+    assert samples == len(latest_samples) == 2
     assert 1e3 < total_ns < 1e6  # of the chip, not of this computer
     assert met.metric_data("CompileTime")[0] == 2
     assert met.metric_data("TransferFromDeviceTime")[0] == 1

@@ -95,6 +95,9 @@ def test_what_it_cannot_do_is_refused_by_name():
     from torch_xla.distributed import ZeroRedundancyOptimizer
 
     parameters = [torch.nn.Parameter(torch.ones(2, device="xla"))]
+    for option in ("sharding_groups", "grad_norm_groups"):
+        with pytest.raises(ValueError, match=r"groups \[0\]; legal: None, or a list of lists"):
+            ZeroRedundancyOptimizer(parameters, torch.optim.SGD, **{option: [0]}, lr=1.0)
     with pytest.raises(ValueError, match=r"rank 0 is in none of the sharding_groups \[\[1\]\]"):
         ZeroRedundancyOptimizer(parameters, torch.optim.SGD, sharding_groups=[[1]], lr=1.0)
     lazy = ZeroRedundancyOptimizer(parameters, torch.optim.SGD, lazy_init=True, lr=1.0)

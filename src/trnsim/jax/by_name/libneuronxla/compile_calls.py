@@ -62,7 +62,7 @@ def neuron_xla_compile(
         input_format: "hlo" or "stablehlo"; the bytes determine the format.
         platform_target: the family of instances; default: the target of the flags, or of the
             device.
-        cache_key: the graph's hash, where the caller has one.
+        cache_key: the graph's hash; None to compute it.
         retry_failed_compilation: True to compile a graph again that failed before.
         lazy: has no effect: a program is one file.
         use_cache: False to keep nothing.
@@ -74,7 +74,7 @@ def neuron_xla_compile(
         EmulatorError: the graph does not compile, or a flag does not exist.
     """
     del lazy
-    _check_format(input_format)
+    _check_format(module_bytes, input_format)
     chip, words = _chip(compiler_flags, platform_target), _words(compiler_flags)
     cores = compiled_cores(chip_named(chip), Flags.parse(words, _WHERE))
     flags = program_flags(words, chip, cores, _WHERE)
@@ -113,12 +113,17 @@ def _compile(graph: bytes, words: list[str], chip: str, title: str) -> tuple[str
     return report.long_text(), stored_program.serialized()
 
 
-def _check_format(input_format: str) -> None:
-    """Refuse a format that AWS's function does not have.
+def _check_format(module_bytes: Any, input_format: str) -> None:
+    """Refuse a graph that is no bytes, and a format that AWS's function does not have.
 
     Raises:
-        BadInput: for any other word.
+        BadInput: for a value of another type, or another word.
     """
+    if not isinstance(module_bytes, bytes):
+        raise BadInput(
+            f"module_bytes is a {type(module_bytes).__name__}; legal: bytes",
+            fix="hlo_module.SerializeToString()",
+        )
     if input_format not in _FORMATS:
         raise BadInput(
             f"input_format={input_format!r}; legal: {', '.join(_FORMATS)}", fix="input_format='hlo'"
@@ -126,19 +131,19 @@ def _check_format(input_format: str) -> None:
 
 
 def _key(graph: bytes, cache_key: str | None, flags: Sequence[str]) -> CacheKey:
-    """The name of the graph's entry: by the caller's hash, or without that by the graph's bytes."""
+    """The key of the graph's entry: of the caller's hash, else of the graph's bytes."""
     if cache_key is None:
         return CacheKey.of(graph, flags)
     return CacheKey.from_hash(cache_key, flags)
 
 
 def _policy_words() -> list[str]:
-    """The policy, under which graphs compile that fail under the other; nothing for the default."""
+    """The policy as words of a key, as it decides which graphs compile; [] for the default."""
     return [] if state.policy == "host" else [f"{POLICY_VARIABLE}={state.policy}"]
 
 
 def _write_work(folder: Path, graph: bytes, program: bytes, reports: Sequence[str]) -> None:
-    """Write the graph, the program and the report, if there is one, to a folder."""
+    """Write the graph, the program and a report, if any, to a folder."""
     write(folder / _GRAPH, graph, parents=True)
     write(folder / _PROGRAM, program)
     for report in reports:
@@ -171,7 +176,7 @@ def _chip(flags: str | Sequence[str], platform_target: str) -> str:
     """The chip that the caller, the flags or the environment name.
 
     Raises:
-        NotModelled: for one that is not emulated.
+        NotModelled: for a chip that is not emulated.
     """
     flag_target = Flags.parse(flags, _WHERE).target
     chip = chip_of(platform_target or flag_target)

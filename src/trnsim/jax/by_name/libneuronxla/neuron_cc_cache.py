@@ -1,7 +1,6 @@
-"""`libneuronxla.neuron_cc_cache`: the persistent cache by AWS's classes.
+"""`libneuronxla.neuron_cc_cache`: the persistent cache, by the names of AWS's classes.
 
-They are the entries of the cache in `trnsim.compiler.compile_cache`; a cache in S3 is refused by
-name.
+Its entries are the entries of `trnsim.compiler.compile_cache`; a cache in S3 is refused by name.
 
 Source: huggingface/optimum-neuron optimum/neuron/cache/hub_cache.py and AGENTS.md, libneuronxla
 APIs, which subclass and call them.
@@ -46,7 +45,7 @@ class CacheUrl:
 
     @classmethod
     def get_cache_url(cls, cache_dir: str | None = None) -> CacheUrl:
-        """The given address, or else the environment's, or else the default."""
+        """The address `cache_dir`, or else the environment's address, or else the default."""
         if cache_dir is not None and str(cache_dir).startswith(f"{_S3}:"):
             return cls(cache_dir, _S3)
         folder = cache_settings(None if cache_dir is None else str(cache_dir)).folder
@@ -191,7 +190,13 @@ class CompileCacheFs(CompileCache):
         write(cache_path, read_bytes(src_path), parents=True)
 
     def upload_folder(self, cache_dir: str, src_dir: str) -> None:
-        """Copy a folder into the cache."""
+        """Copy a folder into the cache.
+
+        Raises:
+            BadInput: there is no such folder.
+        """
+        if not Path(src_dir).is_dir():
+            raise BadInput(f"{src_dir} is no folder", fix="name a folder that exists")
         shutil.copytree(src_dir, cache_dir, dirs_exist_ok=True)
 
     def upload_string_to_file(self, cache_path: str, data: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from trnsim.xla.absent_names import absent
+from trnsim.xla.absent_names import absence_getter
 from trnsim.xla.by_name.amp import syncfree
 from trnsim.xla.device_spelling import SPELLING
 
@@ -27,7 +27,7 @@ class autocast(torch.amp.autocast_mode.autocast):  # noqa: N801  torch_xla's nam
 
 __all__ = ["autocast", "syncfree"]
 
-__getattr__ = absent(
+__getattr__ = absence_getter(
     "torch_xla.amp",
     __name__,
     {"GradScaler": ("it is of float16 on GPUs", "bfloat16, whose range is that of float32")},

@@ -1,7 +1,7 @@
 """`torch_xla.amp.syncfree`: optimizers without a wait for the host, here PyTorch's own.
 
-The real ones keep an overflow flag of a scaler of gradients on the device. Without a scaler they
-compute as PyTorch's.
+The real optimizers keep the overflow flag of a scaler of gradients on the device. Without a scaler
+they compute as PyTorch's.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """`torch_xla.core`."""
 
-from trnsim.xla.absent_names import absent
+from trnsim.xla.absent_names import absence_getter
 
-__getattr__ = absent("torch_xla.core", __name__)
+__getattr__ = absence_getter("torch_xla.core", __name__)

@@ -1,6 +1,6 @@
-"""`torch_xla.core.xla_env_vars`: names of variables of the environment, each under its own.
+"""`torch_xla.core.xla_env_vars`: names of variables of the environment, as constants.
 
-Source: torch_xla 2.9.0, core/xla_env_vars.py; those of XRT, torch_xla 2.0.
+Source: torch_xla 2.9.0, core/xla_env_vars.py; for XRT, torch_xla 2.0.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ from trnsim.device.program_line import program_line
 from trnsim.torch.api import device as device_module
 from trnsim.torch.device_name import is_neuron
 from trnsim.xla import ranks
-from trnsim.xla.absent_names import absent
-from trnsim.xla.arenas import ToXlaTensorArena, on_device, on_host
+from trnsim.xla.absent_names import absence_getter
+from trnsim.xla.arenas import ToXlaTensorArena, copy_to_device, copy_to_host
 from trnsim.xla.collective_arguments import CollectiveMisused
 from trnsim.xla.collectives import (
     Groups,
@@ -31,8 +31,8 @@ from trnsim.xla.collectives import (
     all_to_all,
     collective_broadcast,
     collective_permute,
-    group_size,
     mesh_reduce,
+    rank_lists,
     reduce_scatter,
     rendezvous,
 )
@@ -113,7 +113,7 @@ def get_xla_supported_devices(
 ) -> list[str]:
     """The names of this process's devices, at most `max_devices`.
 
-    Older releases have a kind of device before the number, later ones the number alone.
+    The number of devices is the first argument of later releases, the second of older releases.
     """
     most_devices = devkind if isinstance(devkind, int) else max_devices
     return [f"{SPELLING}:{core}" for core in range(device_module.device_count())][:most_devices]
@@ -122,11 +122,11 @@ def get_xla_supported_devices(
 def xla_real_devices(devices: Sequence[DeviceLike] | None = None) -> list[str]:
     """The runtime's names of devices."""
     places = get_xla_supported_devices() if devices is None else devices
-    return [f"NEURON:{torch.device(place or SPELLING).index or 0}" for place in places]
+    return [f"{xla_device_hw(x)}:{torch.device(x or SPELLING).index or 0}" for x in places]
 
 
 def xla_device_hw(device: DeviceLike) -> str:
-    """The kind of hardware of a device: "NEURON", or "CPU" for the host."""
+    """The hardware of a device: "NEURON", or "CPU" for the host."""
     return "NEURON" if is_neuron(torch.device(device or SPELLING)) else "CPU"
 
 
@@ -182,7 +182,7 @@ def _maybe_convert_to_cpu(  # pyright: ignore[reportUnusedFunction]  transformer
     data: Any, convert: bool = True
 ) -> Any:
     """`data` with the host's copy of its tensors; with `convert=False` as it is."""
-    return on_host(data) if convert else data
+    return copy_to_host(data) if convert else data
 
 
 def do_on_ordinals(
@@ -190,7 +190,7 @@ def do_on_ordinals(
 ) -> Any:
     """`target(*data)` on the host's copy of `data` in some ranks, None in the others; all meet."""
     chosen_ordinals = (ordinals,) if isinstance(ordinals, int) else ordinals
-    result = target(*on_host(data)) if ranks.ordinal() in chosen_ordinals else None
+    result = target(*copy_to_host(data)) if ranks.ordinal() in chosen_ordinals else None
     rendezvous("torch_xla.core.xla_model.do_on_ordinals")
     return result
 
@@ -206,11 +206,11 @@ def _fetch_gradients(optimizer: Optimizer) -> list[torch.Tensor]:
 
 
 def reduce_gradients(optimizer: Optimizer, groups: Groups = None, pin_layout: bool = True) -> None:
-    """The sum of the gradients over the ranks of a group, in place, divided by all ranks' number.
+    """Replace each gradient by its sum over the group's ranks, divided by the number of all ranks.
 
-    So it is the mean only where all ranks are one group, as in torch_xla.
+    The result is the mean only where one group has all ranks, as in torch_xla.
     """
-    group_size(groups)  # refuses groups that are none
+    rank_lists(groups)  # refuses groups that are none
     count = ranks.world_size()
     if count > 1:
         all_reduce(REDUCE_SUM, _fetch_gradients(optimizer), 1.0 / count, groups, pin_layout)
@@ -223,7 +223,10 @@ def all_reduce_bucketized_gradients(
     pin_layout: bool = True,
     bucket_cap_mb: int = 0,
 ) -> None:
-    """The sum of gradients over the ranks, in place; a collective for each, whatever the bucket."""
+    """Replace each gradient by its sum over the ranks times `scale`, one collective per gradient.
+
+    `bucket_cap_mb` has no effect.
+    """
     del bucket_cap_mb
     all_reduce(REDUCE_SUM, list(gradients), scale, groups, pin_layout)
 
@@ -235,7 +238,10 @@ def optimizer_step(
     groups: Groups = None,
     pin_layout: bool = True,
 ) -> Any:
-    """The optimizer's step after `reduce_gradients`; with `barrier` the step ends too."""
+    """Reduce the gradients, and return the result of the optimizer's step.
+
+    With `barrier` the program's step ends after it.
+    """
     if not hasattr(optimizer, "param_groups"):
         raise CollectiveMisused(
             f"xm.optimizer_step of a {type(optimizer).__name__}; legal: an optimizer",
@@ -250,20 +256,20 @@ def optimizer_step(
 
 
 def broadcast_master_param(model: nn.Module) -> None:
-    """The first rank's parameters and buffers in the model of every rank."""
+    """Copy the first rank's parameters and buffers to the model of every rank."""
     collective_broadcast([*model.parameters(), *model.buffers()])
 
 
 def save(
     data: Any, file_or_path: Any, master_only: bool = True, global_master: bool = False
 ) -> None:
-    """Write the host's copy of `data` by `torch.save`, in the first rank of each machine.
+    """Write a copy of `data` on the host by `torch.save`; no rank waits for another.
 
-    With `global_master` only in the first of the program, with `master_only=False` in all. No rank
-    waits for another.
+    The first rank of each machine writes; with `global_master` only the first rank of the program
+    does, and with `master_only=False` every rank does.
     """
     if not master_only or is_master_ordinal(local=not global_master):
-        torch.save(on_host(data), file_or_path)
+        torch.save(copy_to_host(data), file_or_path)
 
 
 def send_cpu_data_to_device(
@@ -274,7 +280,9 @@ def send_cpu_data_to_device(
     """Nested data with each tensor of the host on the device; a single tensor becomes a list."""
     del input_sharding
     nested = datas  # codespell:ignore datas
-    return on_device([nested] if isinstance(nested, torch.Tensor) else nested, device or SPELLING)
+    return copy_to_device(
+        [nested] if isinstance(nested, torch.Tensor) else nested, device or SPELLING
+    )
 
 
 def set_rng_state(seed: int, device: DeviceLike = None) -> None:
@@ -284,13 +292,13 @@ def set_rng_state(seed: int, device: DeviceLike = None) -> None:
 
 def get_rng_state(device: DeviceLike = None) -> int:
     """The device's state as a number, which each draw and the end of each step moves."""
-    return seeds.running(device)
+    return seeds.running_number(device)
 
 
 @contextmanager
 def fork_rng(device: DeviceLike = None, enabled: bool = True) -> Generator[None]:
     """A context that restores the device's state at its end."""
-    state = seeds.running(device)
+    state = seeds.running_number(device)
     try:
         yield
     finally:
@@ -309,10 +317,10 @@ def get_memory_info(device: DeviceLike = None) -> dict[str, int]:
 
 
 class RateTracker:
-    """Events per second: the mean since the start, and one that forgets.
+    """Events per second: the mean rate since the start, and a smoothed rate.
 
     Args:
-        smooth_factor: share of the former rate in the new one; None is 0.4.
+        smooth_factor: weight of the former rate in the new rate; None is 0.4.
     """
 
     def __init__(self, smooth_factor: float | None = None) -> None:
@@ -330,8 +338,8 @@ class RateTracker:
         now_s = time.time()
         elapsed_s = now_s - self._last_s
         current_rate = (self._count - self._last_count) / elapsed_s if elapsed_s > 0 else 0.0
-        former = current_rate if self._rate is None else self._rate
-        self._rate = self._smooth_factor * former + (1 - self._smooth_factor) * current_rate
+        former_rate = current_rate if self._rate is None else self._rate
+        self._rate = self._smooth_factor * former_rate + (1 - self._smooth_factor) * current_rate
         self._last_s, self._last_count = now_s, self._count
         return self._rate
 
@@ -341,4 +349,4 @@ class RateTracker:
         return self._count / elapsed_s if elapsed_s > 0 else 0.0
 
 
-__getattr__ = absent("torch_xla.core.xla_model", __name__)
+__getattr__ = absence_getter("torch_xla.core.xla_model", __name__)

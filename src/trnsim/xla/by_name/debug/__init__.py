@@ -1,5 +1,5 @@
 """`torch_xla.debug`."""
 
-from trnsim.xla.absent_names import absent
+from trnsim.xla.absent_names import absence_getter
 
-__getattr__ = absent("torch_xla.debug", __name__)
+__getattr__ = absence_getter("torch_xla.debug", __name__)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from trnsim.device.device_core import target
-from trnsim.xla.absent_names import absent
+from trnsim.xla.absent_names import absence_getter
 from trnsim.xla.cuts import metric_text
 from trnsim.xla.cuts.cutting import cuts
 from trnsim.xla.cuts.ledger import (
@@ -50,7 +50,9 @@ def metric_names() -> list[str]:
 def metric_data(name: str) -> tuple[int, float, tuple[tuple[float, float], ...]] | None:
     """The number of samples of a metric, their sum, and the latest, each with its time."""
     samples = cuts.ledger.metric(name, target().name)
-    return None if samples is None else (samples.count, samples.total, tuple(samples.recent))
+    return (
+        None if samples is None else (samples.count, samples.total, tuple(samples.latest_samples))
+    )
 
 
 def metrics_report() -> str:
@@ -89,4 +91,4 @@ def clear_all() -> None:
     clear_metrics()
 
 
-__getattr__ = absent("torch_xla.debug.metrics", __name__)
+__getattr__ = absence_getter("torch_xla.debug.metrics", __name__)

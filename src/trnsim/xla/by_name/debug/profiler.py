@@ -10,7 +10,7 @@ from functools import wraps
 from typing import Any, Final, Self
 
 from trnsim.torch import pytorch
-from trnsim.xla.absent_names import absent
+from trnsim.xla.absent_names import absence_getter
 from trnsim.xla.steps import step_closures
 
 __path__: Final[list[str]] = []  # for a plain module Python asks no finder for absent names
@@ -55,4 +55,4 @@ def trace_me(scope: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return decorate
 
 
-__getattr__ = absent("torch_xla.debug.profiler", __name__)
+__getattr__ = absence_getter("torch_xla.debug.profiler", __name__)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from trnsim.xla.absent_names import absent
+from trnsim.xla.absent_names import absence_getter
 
-_absent = absent("torch_xla.distributed", __name__)
+_absent = absence_getter("torch_xla.distributed", __name__)
 
 
 def __getattr__(name: str) -> Any:

@@ -14,8 +14,8 @@ import torch
 
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
-from trnsim.xla.absent_names import absent
-from trnsim.xla.arenas import on_device
+from trnsim.xla.absent_names import absence_getter
+from trnsim.xla.arenas import copy_to_device
 from trnsim.xla.device_spelling import SPELLING
 from trnsim.xla.steps import step_closures
 
@@ -32,7 +32,7 @@ class PerDeviceLoader:
     Args:
         batches: the batches on the host.
         device: the device to which they go.
-        count: their number, for loaders that have one.
+        count: function that returns the number of batches.
         batches_per_execution: batches in a step.
     """
 
@@ -46,8 +46,8 @@ class PerDeviceLoader:
         self._batches = batches
         self._device = device
         self._count = count
-        self._per_step = batches_per_execution
-        self._since_step = 0
+        self._batches_per_step = batches_per_execution
+        self._batches_since_step = 0
 
     def __len__(self) -> int:
         return self._count()
@@ -56,17 +56,17 @@ class PerDeviceLoader:
         return self
 
     def __next__(self) -> Any:
-        if self._since_step >= self._per_step - 1:
-            self._since_step = 0
+        if self._batches_since_step >= self._batches_per_step - 1:
+            self._batches_since_step = 0
             step_closures.end_step()
         else:
-            self._since_step += 1
+            self._batches_since_step += 1
         try:
             batch = next(self._batches)
         except StopIteration:
             step_closures.end_step()
             raise
-        return on_device(batch, self._device)
+        return copy_to_device(batch, self._device)
 
     next = __next__
 
@@ -156,4 +156,4 @@ class MpDeviceLoader:
         return len(self._loader)
 
 
-__getattr__ = absent("torch_xla.distributed.parallel_loader", __name__)
+__getattr__ = absence_getter("torch_xla.distributed.parallel_loader", __name__)

@@ -17,7 +17,7 @@ from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
 from trnsim.instance.cores import VISIBLE
 from trnsim.xla import ranks
-from trnsim.xla.absent_names import absent
+from trnsim.xla.absent_names import absence_getter
 
 __path__: Final[list[str]] = []  # for a plain module Python asks no finder for absent names
 
@@ -34,11 +34,12 @@ def spawn(
     daemon: bool = False,
     start_method: str = "spawn",
 ) -> Any:
-    """`fn(index, *args)` in NEURONCORE_NUM_DEVICES processes, or in this one if that is 1.
+    """`fn(index, *args)` in NEURONCORE_NUM_DEVICES processes; in this process if there is one.
 
     Raises:
-        ProcessesRefused: for `nprocs` but None and 1, and for what is no function.
-        BadInput: for another number of cores than of processes, or no number of processes.
+        ProcessesRefused: for `nprocs` other than None and 1, and for an `fn` that is no function.
+        BadInput: for a number of cores that is not the number of processes, and for a variable
+            that is no number of processes.
     """
     if nprocs not in (None, 1):
         raise ProcessesRefused(
@@ -78,7 +79,7 @@ def _run_rank(
 
 
 class MpModelWrapper:
-    """A model that forked processes share on the host, moved to the device by one at a time."""
+    """A model that forked processes share on the host; one process at a time moves it."""
 
     def __init__(self, model: nn.Module) -> None:
         self._model = model
@@ -102,4 +103,4 @@ class MpSerialExecutor:
             return fn()
 
 
-__getattr__ = absent("torch_xla.distributed.xla_multiprocessing", __name__)
+__getattr__ = absence_getter("torch_xla.distributed.xla_multiprocessing", __name__)

@@ -18,9 +18,9 @@ from torch.optim import Optimizer
 
 from trnsim.device.program_line import program_line
 from trnsim.xla import ranks
-from trnsim.xla.absent_names import absent
+from trnsim.xla.absent_names import absence_getter
 from trnsim.xla.collective_arguments import CollectiveMisused
-from trnsim.xla.collectives import Groups, all_gather, all_reduce, reduce_scatter
+from trnsim.xla.collectives import Groups, all_gather, all_reduce, rank_lists, reduce_scatter
 from trnsim.xla.sharding import padded_rows
 
 __path__: Final[list[str]] = []  # for a plain module Python asks no finder for absent names
@@ -78,6 +78,8 @@ class ZeroRedundancyOptimizer(Optimizer):
                 fix="optimizer_class=torch.optim.AdamW",
                 line=program_line(),
             )
+        for groups in (sharding_groups, grad_norm_groups):
+            rank_lists(groups)  # refuses values that are no groups
         super().__init__(params, defaults)
         self.optimizer_class = optimizer_class
         self.optimizer_dtype = optimizer_dtype or torch.float32
@@ -130,7 +132,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
-        shared = [
+        share_groups = [
             group | {"params": [self._share(parameter) for parameter in group["params"]]}
             for group in self.param_groups
         ]
@@ -139,7 +141,7 @@ class ZeroRedundancyOptimizer(Optimizer):
                 if parameter.requires_grad:
                     hook = parameter.register_post_accumulate_grad_hook(self._add_up)
                     self._hooks.append(hook)
-        return shared
+        return share_groups
 
     def _parameters(self) -> Iterator[Any]:
         for group in self.param_groups:
@@ -154,13 +156,17 @@ class ZeroRedundancyOptimizer(Optimizer):
         parameter.grad = None
 
     def _gradient(self, parameter: Any) -> Tensor | None:
-        """A parameter's gradient of this step, or None."""
-        added_up = getattr(parameter, "main_grad", None) if self.use_grad_acc_hook else None
-        gradient: Tensor | None = parameter.grad if added_up is None else added_up
+        """The gradient of a parameter in this step; None for a parameter without a gradient."""
+        accumulated_gradient = (
+            getattr(parameter, "main_grad", None) if self.use_grad_acc_hook else None
+        )
+        gradient: Tensor | None = (
+            parameter.grad if accumulated_gradient is None else accumulated_gradient
+        )
         return gradient
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients, also gradients that were added up."""
+        """Forget the gradients, and set the gradients that were added up to zero."""
         super().zero_grad(set_to_none)
         if self.use_grad_acc_hook:
             for parameter in self._parameters():
@@ -183,11 +189,11 @@ class ZeroRedundancyOptimizer(Optimizer):
 
     def _pairs(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Each parameter with this rank's share."""
-        base = self._base()
-        for whole, shared in zip(self.param_groups, base.param_groups, strict=True):
-            yield from zip(whole["params"], shared["params"], strict=True)
+        base = self._initialized_optimizer()
+        for full_group, share_group in zip(self.param_groups, base.param_groups, strict=True):
+            yield from zip(full_group["params"], share_group["params"], strict=True)
 
-    def _base(self) -> Optimizer:
+    def _initialized_optimizer(self) -> Optimizer:
         if self.base_optimizer is None:
             raise CollectiveMisused(
                 "a step of a ZeroRedundancyOptimizer with lazy_init that is not sharded yet",
@@ -199,7 +205,7 @@ class ZeroRedundancyOptimizer(Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None, **kwargs: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """A step on the shares, after which every rank has all parameters."""
-        base = self._base()
+        base = self._initialized_optimizer()
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -257,7 +263,7 @@ class ZeroRedundancyOptimizer(Optimizer):
 
     def state_dict(self) -> dict[str, Any]:
         """The optimizer's state of the shares, as `base_state`, with settings and shapes."""
-        base = self._base()
+        base = self._initialized_optimizer()
         state = super().state_dict()
         state["base_state"] = base.state_dict()["state"]
         state["shape_info"] = {
@@ -287,7 +293,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         state.pop("shape_info", None)
         weights = state.pop("sharded_master_weights", None)
         super().load_state_dict(state)
-        base = self._base()
+        base = self._initialized_optimizer()
         groups = base.state_dict()["param_groups"]
         base.load_state_dict({"state": base_state, "param_groups": groups})
         self._copy_settings(base.param_groups, self.param_groups)
@@ -296,4 +302,4 @@ class ZeroRedundancyOptimizer(Optimizer):
                 share.copy_(weights[number])
 
 
-__getattr__ = absent("torch_xla.distributed.zero_redundancy_optimizer", __name__)
+__getattr__ = absence_getter("torch_xla.distributed.zero_redundancy_optimizer", __name__)

@@ -1,5 +1,5 @@
 """`torch_xla.experimental`."""
 
-from trnsim.xla.absent_names import absent
+from trnsim.xla.absent_names import absence_getter
 
-__getattr__ = absent("torch_xla.experimental", __name__)
+__getattr__ = absence_getter("torch_xla.experimental", __name__)

@@ -9,7 +9,7 @@ import sys
 from datetime import datetime
 from typing import Any, Final
 
-from trnsim.xla.absent_names import absent
+from trnsim.xla.absent_names import absence_getter
 
 __path__: Final[list[str]] = []  # for a plain module Python asks no finder for absent names
 
@@ -57,4 +57,4 @@ def _print(kind: str, **values: Any) -> None:
     print("|", kind, *texts, f"Time={now()}", file=output, flush=True)
 
 
-__getattr__ = absent("torch_xla.test.test_utils", __name__)
+__getattr__ = absence_getter("torch_xla.test.test_utils", __name__)

@@ -1,5 +1,5 @@
 """`torch_xla.utils`."""
 
-from trnsim.xla.absent_names import absent
+from trnsim.xla.absent_names import absence_getter
 
-__getattr__ = absent("torch_xla.utils", __name__)
+__getattr__ = absence_getter("torch_xla.utils", __name__)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any, Final, Self
 
-from trnsim.xla.absent_names import absent
+from trnsim.xla.absent_names import absence_getter
 
 __path__: Final[list[str]] = []  # for a plain module Python asks no finder for absent names
 
@@ -92,9 +92,9 @@ def timed(fn: Callable[[], Any], msg: str = "", printfn: Callable[..., Any] | No
     """`fn()`, whose seconds are printed as `msg<seconds>sec`."""
     if printfn is None:
         return fn()
-    begun_s = time.time()
+    start_s = time.time()
     result = fn()
-    printfn(f"{msg}{time.time() - begun_s:.3f}sec")
+    printfn(f"{msg}{time.time() - start_s:.3f}sec")
     return result
 
 
@@ -104,15 +104,15 @@ class TimedScope:
     def __init__(self, msg: str = "", printfn: Callable[..., Any] | None = eprint) -> None:
         self._message = msg
         self._print = printfn
-        self._begun_s = 0.0
+        self._start_s = 0.0
 
     def __enter__(self) -> Self:
-        self._begun_s = time.time()
+        self._start_s = time.time()
         return self
 
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
         if kind is None and self._print is not None:
-            self._print(f"{self._message}{time.time() - self._begun_s:.3f}sec")
+            self._print(f"{self._message}{time.time() - self._start_s:.3f}sec")
 
 
-__getattr__ = absent("torch_xla.utils.utils", __name__)
+__getattr__ = absence_getter("torch_xla.utils.utils", __name__)

@@ -1,7 +1,7 @@
 """The module that `import torch_neuronx` gives without the real package.
 
 It registers the device "neuron", as newer programs expect of it, and has all names of
-`trnsim.torch`; the names of the tracing API are imported when a program asks for one.
+`trnsim.torch`; the names of the tracing API are imported at their first use.
 """
 
 from __future__ import annotations

@@ -187,6 +187,13 @@ def test_a_module_that_cannot_be_wrapped_is_named():
 
     with pytest.raises(RuntimeError, match="is wrapped already"):
         XlaFullyShardedDataParallel(wrapped())
+    for rank, ranks in ((1, 1), (-1, 2)):
+        with pytest.raises(
+            RuntimeError, match=f"rank {rank} of {ranks} ranks that share; legal: 0 to"
+        ):
+            XlaFullyShardedDataParallel(
+                nn.Linear(2, 2), sharding_rank=rank, sharding_world_size=ranks
+            )
     with pytest.raises(RuntimeError, match="ModuleList has no forward"):
         XlaFullyShardedDataParallel(nn.ModuleList([nn.Linear(1, 1)]))
     with pytest.raises(TypeError, match=r"only fp32 parameters.*weight is torch.bfloat16"):

@@ -3,7 +3,7 @@
 Source: torch_xla 2.9.0, distributed/fsdp.
 """
 
-from trnsim.xla.absent_names import absent
+from trnsim.xla.absent_names import absence_getter
 from trnsim.xla.by_name.distributed.fsdp.state_dict_utils import (
     consolidate_sharded_model_checkpoints,
     consolidate_sharded_state_dicts,
@@ -20,4 +20,4 @@ __all__ = [
     "consolidate_sharded_state_dicts",
 ]
 
-__getattr__ = absent("torch_xla.distributed.fsdp", __name__)
+__getattr__ = absence_getter("torch_xla.distributed.fsdp", __name__)

@@ -1,4 +1,4 @@
-"""`torch_xla.distributed.fsdp.consolidate_sharded_ckpts`: files of all ranks in one.
+"""`torch_xla.distributed.fsdp.consolidate_sharded_ckpts`: one file of the files of all ranks.
 
 `python -m torch_xla.distributed.fsdp.consolidate_sharded_ckpts --ckpt_prefix PATH` runs it.
 
@@ -17,7 +17,7 @@ from trnsim.xla.by_name.distributed.fsdp.state_dict_utils import (
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Put the files together that the options name."""
+    """Write one file of the shares in the files that the command line names."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--ckpt_prefix", required=True, help="path before the ranks' parts")
     parser.add_argument("--ckpt_suffix", default="*.pth", help="pattern of the ranks' parts")

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
-from trnsim.xla.absent_names import absent
+from trnsim.xla.absent_names import absence_getter
 
 __path__: Final[list[str]] = []  # for a plain module Python asks no finder for absent names
 
@@ -56,7 +56,7 @@ def consolidate_sharded_state_dicts(
 
 
 def _members(shares: Sequence[Tensor], info: dict[str, Any]) -> Iterator[tuple[str, Tensor]]:
-    """The parameters of a unit, each by all of its names."""
+    """The full parameters of a unit as (name, value); a shared parameter once for each name."""
     vector = torch.cat([*shares])
     parts: Any = info.get("_parts") or [(info["_orig_name"], info["_orig_size"])]
     other_groups = info.get("_others") or [[name] for name, _ in parts]
@@ -117,4 +117,4 @@ def consolidate_sharded_model_checkpoints(
     return full_state, output_path
 
 
-__getattr__ = absent("torch_xla.distributed.fsdp.state_dict_utils", __name__)
+__getattr__ = absence_getter("torch_xla.distributed.fsdp.state_dict_utils", __name__)

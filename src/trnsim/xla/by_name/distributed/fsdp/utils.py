@@ -12,7 +12,7 @@ from typing import Any, Final
 from torch import nn
 from torch.utils import _pytree as pytree
 
-from trnsim.xla.absent_names import absent
+from trnsim.xla.absent_names import absence_getter
 from trnsim.xla.by_name.utils.checkpoint import checkpoint
 
 __path__: Final[list[str]] = []  # for a plain module Python asks no finder for absent names
@@ -20,8 +20,8 @@ __path__: Final[list[str]] = []  # for a plain module Python asks no finder for 
 _PLAIN: Final = "_forward_without_checkpoint"
 
 
-def checkpointed(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """`forward`, of which only the arguments are kept for the backward pass."""
+def add_checkpoint(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """`forward` under a checkpoint: only its arguments are kept for the backward pass."""
 
     @wraps(forward)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -37,9 +37,12 @@ def checkpointed(forward: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def checkpoint_module(module: nn.Module) -> nn.Module:
-    """The module, whose forward is checkpointed; wrapped, it gathers its parameters again."""
+    """The module itself, whose forward keeps only its arguments for the backward pass.
+
+    A wrapper of fsdp around it gathers the parameters again in the backward pass.
+    """
     setattr(module, _PLAIN, module.forward)
-    module.forward = checkpointed(module.forward)
+    module.forward = add_checkpoint(module.forward)
     return module
 
 
@@ -49,4 +52,4 @@ def plain_forward(module: nn.Module) -> Callable[..., Any] | None:
     return forward
 
 
-__getattr__ = absent("torch_xla.distributed.fsdp.utils", __name__)
+__getattr__ = absence_getter("torch_xla.distributed.fsdp.utils", __name__)

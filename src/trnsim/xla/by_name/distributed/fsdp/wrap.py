@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from torch import nn
 
-from trnsim.xla.absent_names import absent
+from trnsim.xla.absent_names import absence_getter
 
 __path__: Final[list[str]] = []  # for a plain module Python asks no finder for absent names
 
@@ -106,4 +106,4 @@ def recursive_wrap(
     return wrapper_cls(module, **kwargs), count
 
 
-__getattr__ = absent("torch_xla.distributed.fsdp.wrap", __name__)
+__getattr__ = absence_getter("torch_xla.distributed.fsdp.wrap", __name__)

@@ -1,8 +1,8 @@
 """`XlaFullyShardedDataParallel`: a module whose parameters are shared over ranks.
 
 Each rank has an equal share of every parameter. A forward pass gathers them, and frees them after
-it; the backward pass gathers them again, and leaves each share the mean gradient. Values are those
-of data parallelism. A step is `optimizer.step()`: `xm.optimizer_step` would reduce once more.
+it; the backward pass gathers them again, and leaves each share the mean gradient. Values are as
+in data parallelism. A step is `optimizer.step()`: `xm.optimizer_step` would reduce once more.
 
 Source: torch_xla 2.9.0, distributed/fsdp/xla_fully_sharded_data_parallel.py.
 """
@@ -22,8 +22,8 @@ from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
 from trnsim.torch.device_name import is_neuron
 from trnsim.xla import ranks
-from trnsim.xla.absent_names import absent
-from trnsim.xla.by_name.distributed.fsdp.utils import checkpointed, plain_forward
+from trnsim.xla.absent_names import absence_getter
+from trnsim.xla.by_name.distributed.fsdp.utils import add_checkpoint, plain_forward
 from trnsim.xla.by_name.distributed.fsdp.wrap import recursive_wrap
 from trnsim.xla.collectives import Groups, all_reduce
 from trnsim.xla.device_spelling import SPELLING
@@ -66,12 +66,13 @@ class XlaFullyShardedDataParallel(nn.Module):
         sharding_world_size: the number of ranks of a group.
         shard_param_on_dim_0: True if a parameter is shared by rows, not as a vector.
         auto_wrap_policy: predicate of the inner modules with wrappers of their own: see `wrap`.
-        auto_wrapper_callable: wraps those modules; None is this class.
+        auto_wrapper_callable: function or class that wraps these modules; None is this class.
         param_init_fn: makes the parameters of a module on the device meta, which have no values.
         options: further names of torch_xla, without effect on this device.
 
     Raises:
-        ShardingMisused: for a module that is wrapped already, or has no forward or no values.
+        ShardingMisused: for a module that is wrapped already, or has no forward or no values; for
+            a rank that is not in its group.
         TypeError: for parameters that are not float32.
     """
 
@@ -110,6 +111,7 @@ class XlaFullyShardedDataParallel(nn.Module):
         self.buffer_dtype = buffer_dtype or self.compute_dtype
         self.rank = ranks.ordinal() if sharding_rank is None else sharding_rank
         self.world_size = sharding_world_size or ranks.world_size()
+        _check_rank(self.rank, self.world_size)
         self._sharding = Sharding(
             self.rank, self.world_size, sharding_groups, self.compute_dtype,
             fp32_reduce_scatter, _shard_size_multiple,
@@ -189,10 +191,10 @@ class XlaFullyShardedDataParallel(nn.Module):
             share if is_neuron(share.device) else share.to(SPELLING),
             requires_grad=any(parameter.requires_grad for parameter in parameters),
         )
-        described: Any = shard
-        described._is_sharded, described._orig_name = True, name  # noqa: SLF001  torch_xla's names
-        described._orig_size = parameters[0].size()  # noqa: SLF001  likewise
-        described._name = shard_name(name)  # noqa: SLF001  likewise
+        untyped_shard: Any = shard
+        untyped_shard._is_sharded, untyped_shard._orig_name = True, name  # noqa: SLF001  torch_xla's names
+        untyped_shard._orig_size = parameters[0].size()  # noqa: SLF001  likewise
+        untyped_shard._name = shard_name(name)  # noqa: SLF001  likewise
         members = tuple(
             SharedParameter(
                 parameter_uses[0][0],
@@ -225,7 +227,7 @@ class XlaFullyShardedDataParallel(nn.Module):
                 wrapper._is_root = wrapper is self  # noqa: SLF001  of this class
 
     def _wrappers(self) -> Iterator[XlaFullyShardedDataParallel]:
-        """This wrapper and those within it."""
+        """This wrapper and the wrappers within it."""
         for module in self.modules():
             if isinstance(module, XlaFullyShardedDataParallel):
                 yield module
@@ -237,7 +239,7 @@ class XlaFullyShardedDataParallel(nn.Module):
         plain_function = plain_forward(self.module)
         if plain_function is None:
             return self._run(self.module, *args, **kwargs)
-        return checkpointed(lambda *a, **k: self._run(plain_function, *a, **k))(*args, **kwargs)
+        return add_checkpoint(lambda *a, **k: self._run(plain_function, *a, **k))(*args, **kwargs)
 
     def _cast(self, value: Any) -> Any:
         is_float = isinstance(value, Tensor) and value.is_floating_point()
@@ -245,14 +247,14 @@ class XlaFullyShardedDataParallel(nn.Module):
 
     def _run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         is_kept = not self.reshard_after_forward or (self._is_root and self.disable_reshard_on_root)
-        gathered_units = [(unit, unit.full()) for unit in self._units]
+        gathered_units = [(unit, unit.full_vector()) for unit in self._units]
         for unit, full_vector in gathered_units:
             for member, view in zip(unit.members, unit.views(full_vector), strict=True):
                 for module, key in member.places:
                     object.__setattr__(module, key, view)
         with ExitStack() as stack:
             if not is_kept:
-                stack.enter_context(_gathering_again(gathered_units))
+                stack.enter_context(_regather_hooks(gathered_units))
             if not is_kept or not torch.is_grad_enabled():
                 stack.callback(self._free)
             return function(*args, **kwargs)
@@ -300,10 +302,13 @@ class XlaFullyShardedDataParallel(nn.Module):
     def clip_grad_norm_(
         self, max_norm: float, norm_type: float = 2.0, groups: Groups = None
     ) -> Tensor:
-        """Scale the gradients so that the norm of all ranks' is at most `max_norm`, and return it.
+        """Scale the gradients so that their norm over all ranks is at most `max_norm`.
+
+        Returns:
+            The norm before the scaling.
 
         Raises:
-            ShardingMisused: of a wrapper within another one.
+            ShardingMisused: for a wrapper within another wrapper.
         """
         if self._is_root is False:
             raise ShardingMisused(
@@ -367,7 +372,7 @@ class XlaFullyShardedDataParallel(nn.Module):
 
 
 def _other_names(modules: Any, path: str, member: SharedParameter) -> list[str]:
-    """Further names of a parameter that several modules have."""
+    """The names of a parameter in the wrapper at `path`, without the member's own name."""
     paths = {module: name for name, module in modules}
     prefix = f"{path}." if path else ""
     names = [f"{paths[module]}.{key}".removeprefix(prefix) for module, key in member.places]
@@ -375,13 +380,13 @@ def _other_names(modules: Any, path: str, member: SharedParameter) -> list[str]:
 
 
 @contextmanager
-def _gathering_again(gathered_units: Sequence[tuple[SharedUnit, Tensor]]) -> Generator[None]:
+def _regather_hooks(gathered_units: Sequence[tuple[SharedUnit, Tensor]]) -> Generator[None]:
     """Context in which no graph keeps gathered parameters: backward passes gather them again."""
     units = {full_vector.untyped_storage().data_ptr(): unit for unit, full_vector in gathered_units}
 
     def pack(tensor: Tensor) -> Any:
-        is_here = is_neuron(tensor.device) and tensor.numel()
-        unit = units.get(tensor.untyped_storage().data_ptr()) if is_here else None
+        is_stored_on_device = is_neuron(tensor.device) and tensor.numel()
+        unit = units.get(tensor.untyped_storage().data_ptr()) if is_stored_on_device else None
         if unit is None:
             return tensor
         return unit, tensor.size(), tensor.stride(), tensor.storage_offset()
@@ -390,7 +395,7 @@ def _gathering_again(gathered_units: Sequence[tuple[SharedUnit, Tensor]]) -> Gen
         if isinstance(saved_tensor, Tensor):
             return saved_tensor
         unit, *geometry = saved_tensor
-        tensor: Tensor = unit.full_again().as_strided(*geometry)
+        tensor: Tensor = unit.backward_vector().as_strided(*geometry)
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
@@ -414,8 +419,18 @@ def _check_module(module: nn.Module) -> None:
         )
 
 
+def _check_rank(rank: int, world_size: int) -> None:
+    """Refuse a number of this rank that its group does not have."""
+    if not 0 <= rank < world_size:
+        raise ShardingMisused(
+            f"rank {rank} of {world_size} ranks that share; legal: 0 to {world_size - 1}",
+            fix="give both sharding_rank and sharding_world_size, by the rank's own group",
+            line=program_line(),
+        )
+
+
 def _make_values(module: nn.Module, make: Callable[[nn.Module], None] | None) -> None:
-    """Let `make` give parameters without values theirs."""
+    """Give values to parameters on the device meta, by a call of `make`."""
     if not any(parameter.is_meta for parameter in module.parameters()):
         return
     if make is None:
@@ -427,4 +442,4 @@ def _make_values(module: nn.Module, make: Callable[[nn.Module], None] | None) ->
     make(module)
 
 
-__getattr__ = absent("torch_xla.distributed.fsdp.xla_fully_sharded_data_parallel", __name__)
+__getattr__ = absence_getter("torch_xla.distributed.fsdp.xla_fully_sharded_data_parallel", __name__)
