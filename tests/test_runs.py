@@ -14,7 +14,7 @@ from trnsim.errors import BadInput, EmulatorError, OutOfMemory
 from trnsim.nki import isa as nisa
 from trnsim.nki import jit
 from trnsim.nki import language as nl
-from trnsim.runs import RunObservers, collecting, watching
+from trnsim.runs import RunObservers, collecting, seldom_collected, watching
 
 
 @jit
@@ -241,6 +241,17 @@ def test_cycles_are_looked_for_seldom_while_a_kernel_runs(own, inside, fails):
         assert (seen, gc.get_threshold()) == ([(inside, 7, 9)], (own, 7, 9))
     finally:
         gc.set_threshold(*known)
+
+
+def test_runs_of_overlapping_threads_leave_the_collector_as_it_was():
+    before = gc.get_threshold()
+    first, second = seldom_collected(), seldom_collected()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert gc.get_threshold()[0] == 100_000
+    second.__exit__(None, None, None)
+    assert gc.get_threshold() == before
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from trnsim import arch, observers
@@ -336,14 +337,22 @@ def carried_of(loops: Sequence[LoopWatcher]) -> tuple[str, ...]:
 
 @contextmanager
 def seldom_collected() -> Generator[None]:
-    """In this block the garbage collector runs seldom: almost all objects of a run stay."""
-    youngest, *older = gc.get_threshold()
-    if youngest:  # 0 is the user's: never
-        gc.set_threshold(max(youngest, _COLLECTED), *older)
+    """In this block the garbage collector runs seldom: almost all objects of a run stay.
+
+    Blocks of several threads may overlap: the last that ends restores the user's thresholds.
+    """
+    with _threshold_lock:
+        _user_thresholds.append(_user_thresholds[0] if _user_thresholds else gc.get_threshold())
+        youngest, *older = _user_thresholds[0]
+        if youngest:  # 0 is the user's: never
+            gc.set_threshold(max(youngest, _COLLECTED), *older)
     try:
         yield
     finally:
-        gc.set_threshold(youngest, *older)
+        with _threshold_lock:
+            thresholds = _user_thresholds.pop()
+            if not _user_thresholds:
+                gc.set_threshold(*thresholds)
 
 
 def check_words(**arguments: object) -> None:
@@ -359,6 +368,9 @@ def check_words(**arguments: object) -> None:
 
 _COLLECTED: Final = 100_000
 """New objects after which the garbage collector runs during a run; a program has millions."""
+_threshold_lock: Final = Lock()
+_user_thresholds: Final[list[tuple[int, int, int]]] = []
+"""The user's thresholds of the garbage collector, for each open block of `seldom_collected`."""
 _QUOTED: Final = '"{}"'.format
 _LEGAL_WORDS = {"races": ("raise", "warn"), "capacity": ("spill", "raise", "warn")}
 _watch: ContextVar[Callable[[str], None] | None] = ContextVar("trnsim_watch", default=None)
