@@ -13,7 +13,7 @@ def price(instance, kind, region):
     )
 
 
-@pytest.mark.parametrize("text", ["us-east-1", "ap-southeast-4", "us-gov-west-1"])
+@pytest.mark.parametrize("text", ["us-east-1", "ap-southeast-4", "us-gov-west-1", "eusc-de-east-1"])
 def test_a_code_is_a_region(text):
     assert is_region(text)
     assert check_region(text) == text

@@ -52,6 +52,17 @@ def test_a_block_is_paid_for_in_days_and_then_in_weeks(days, paid):
     assert purchase(block(), days=days, instances=1).days == paid
 
 
+@pytest.mark.parametrize(
+    ("days", "paid"), [(1, 30), (20, 30), (30, 30), (30.5, 35), (35.5, 42), (41, 42), (42.5, 45)]
+)
+def test_a_users_own_terms_bound_what_is_paid_for(days, paid):
+    """Blocks in weeks, of a user who has agreed on 30 days at least and 45 at most."""
+    listed = block()
+    terms = replace(listed.row.terms, shortest_days=30, longest_days=45)
+    own = replace(listed, row=replace(listed.row, terms=terms))
+    assert purchase(own, days=days, instances=1).days == paid
+
+
 @pytest.mark.parametrize(("instances", "paid"), [(1, 1), (3, 4), (4, 4), (33, 64), (64, 64)])
 def test_a_block_is_paid_for_in_powers_of_two(instances, paid):
     bought = purchase(block(), days=2, instances=instances)

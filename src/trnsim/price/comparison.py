@@ -28,17 +28,17 @@ def caveats(quotes: Sequence[Quote], *, is_mixed_on_purpose: bool = False) -> tu
     notes: list[str] = []
     if len(kinds) > 1:
         if not is_mixed_on_purpose:
-            described = " against ".join(f"{quote.instance} {quote.kind}" for quote in quotes)
+            price_names = " against ".join(f"{quote.instance} {quote.kind}" for quote in quotes)
             raise BadInput(
-                f"{described}: different purchase kinds do not compare",
+                f"{price_names}: different purchase kinds do not compare",
                 fix="compare one kind, or pass is_mixed_on_purpose=True (--mixed-prices), and say "
                 "so beside the figure",
             )
         notes.append(f"mixed prices: {', '.join(kinds)}")
     rows = [quote.row for quote in quotes if quote.row is not None]
     if rows:
-        first_to_end = min(rows, key=lambda row: row.last_seen)
-        notes += _distant_days(first_to_end, max(rows, key=lambda row: row.first_seen))
+        oldest_row = min(rows, key=lambda row: row.last_seen)
+        notes += _distant_days(oldest_row, max(rows, key=lambda row: row.first_seen))
     return tuple(notes)
 
 

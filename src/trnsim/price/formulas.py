@@ -26,7 +26,7 @@ def usd_per_million_tokens(usd_per_hour: float, tokens_per_s: float) -> float:
 def relative_cost(
     ours: Quote, theirs: Quote, work_ratio: float = 1.0, *, is_mixed_on_purpose: bool = False
 ) -> float | None:
-    """``(our USD/h / their USD/h) / work_ratio``, or None where one has no public price.
+    """``(our USD/h / their USD/h) / work_ratio``; None if either has no public price.
 
     Args:
         ours: our price.

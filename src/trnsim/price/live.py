@@ -102,13 +102,13 @@ def _prices(
     ec2 = connect("ec2", region)
     pricing = connect("pricing", PRICING_REGION)
     region_code = str(ec2.meta.region_name)
-    in_blocks = {row.instance for row in catalogue().prices if row.kind == "capacity_block"}
+    block_instances = {row.instance for row in catalogue().prices if row.kind == "capacity_block"}
     for name in instances:
         yield from _on_demand(pricing, name, region_code, now)
     if instances:  # of an empty list AWS answers for all types
         yield from _spot(ec2, instances, region_code, now)
     for name in instances:
-        if name in in_blocks:
+        if name in block_instances:
             yield from _block(ec2, name, region_code, now)
 
 

@@ -41,7 +41,7 @@ class OwnPrice(FileRecord):
     instance: str = declared(
         "", help="the instance, or with a discount a pattern of names", example="trn1.*"
     )
-    kind: str = declared("", help="how it is bought", legal=KINDS, example="private")
+    kind: str = declared("", help="the kind of purchase", legal=KINDS, example="private")
     usd_per_hour: float | None = declared(
         None, help="a price", unit="USD/hour", exclusive_minimum=0, maximum=_MOST_USD_PER_HOUR
     )
@@ -62,13 +62,13 @@ class OwnPrice(FileRecord):
     )
     region: str = declared(
         "any",
-        help="where it holds",
+        help="the region in which the price holds",
         parse=_checked_region,
         legal=f"any, or {LEGAL_REGION}",
         example="any",
     )
-    as_of: date | None = declared(None, help="the first day of it", example="2026-01-01")
-    until: date | None = declared(None, help="the last day of it")
+    as_of: date | None = declared(None, help="the first day of the price", example="2026-01-01")
+    until: date | None = declared(None, help="the last day of the price or credit")
     shortest_days: int | None = declared(
         None, help="the shortest time that is sold", unit="days", exclusive_minimum=0
     )
@@ -177,7 +177,7 @@ def _discounted_prices(row: OwnPrice, price: Price, rows: Catalogue) -> list[Pri
         else [row.choice("instance", _known_names(rows))]
     )
     region = None if price.region == "any" else price.region
-    discounted: list[Price] = []
+    discounted_prices: list[Price] = []
     for name in names:
         base_quote = quote(name, "on_demand", as_of=price.first_seen, region=region, rows=rows)
         if base_quote.usd_per_hour is not None:
@@ -186,8 +186,8 @@ def _discounted_prices(row: OwnPrice, price: Price, rows: Catalogue) -> list[Pri
                 base_quote.usd_per_hour * (1 - percent / _ALL_PERCENT),
                 _provenance(row, Evidence.DERIVED, derivation),
             )
-            discounted.append(replace(price, instance=name, usd_per_hour=rate))
-    if not discounted:
+            discounted_prices.append(replace(price, instance=name, usd_per_hour=rate))
+    if not discounted_prices:
         raise row.refused(
             "instance",
             "no on-demand list price to take a discount off"
@@ -195,24 +195,25 @@ def _discounted_prices(row: OwnPrice, price: Price, rows: Catalogue) -> list[Pri
             + f" on {price.first_seen}",
             "give usd_per_hour",
         )
-    return discounted
+    return discounted_prices
 
 
 def _terms(row: OwnPrice, terms: Terms | None) -> Terms | None:
-    """The terms of the kind, with what the row itself says of durations and sizes."""
+    """The terms of the kind of purchase, with the durations and sizes that the row states."""
     if terms is None or not any(name in row for name in ("shortest_days", "longest_days", "sizes")):
         return terms
-    shortest = row.shortest_days or terms.shortest_days
-    longest = row.longest_days or terms.longest_days
-    if longest is not None and longest < shortest:
+    shortest_days = row.shortest_days or terms.shortest_days
+    longest_days = row.longest_days or terms.longest_days
+    if longest_days is not None and longest_days < shortest_days:
         if row.longest_days is None:
-            raise row.refused("shortest_days", f"legal: {longest} or less, unless longest_days is")
-        raise row.refused("longest_days", f"legal: {shortest} or more")
+            why = f"legal: {longest_days} or less, unless longest_days is given too"
+            raise row.refused("shortest_days", why)
+        raise row.refused("longest_days", f"legal: {shortest_days} or more")
     return replace(
         terms,
         provenance=_provenance(row),
-        shortest_days=shortest,
-        longest_days=longest,
+        shortest_days=shortest_days,
+        longest_days=longest_days,
         sizes=tuple(sorted(row.sizes)) or terms.sizes,
     )
 
@@ -220,7 +221,7 @@ def _terms(row: OwnPrice, terms: Terms | None) -> Terms | None:
 def _check_once(
     row: OwnPrice, prices: list[Price], priced_keys: set[tuple[str, str, str, date]]
 ) -> None:
-    """Refuse a row that says again what another says: instance, kind, region and first day."""
+    """Refuse a row with the instance, kind, region and first day of an earlier row."""
     for price in prices:
         key = (price.instance, price.kind, price.region, price.first_seen)
         if key in priced_keys:

@@ -49,21 +49,24 @@ def check_kind(kind: str, spelling: str) -> None:
         BadInput: lists the kinds, and near ones.
     """
     if kind not in KINDS:
-        near = get_close_matches(kind, KINDS, 2)
+        similar_kinds = get_close_matches(kind, KINDS, 2)
         raise BadInput(
             f"{spelling}; legal: {', '.join(KINDS)}",
-            fix=f"perhaps {' or '.join(near)}" if near else "trnsim explain price compares them",
+            fix=f"perhaps {' or '.join(similar_kinds)}"
+            if similar_kinds
+            else "trnsim explain price compares them",
         )
 
 
 @dataclass(frozen=True)
 class Quote:
-    """The price of `instance` bought as `kind` on `as_of`; `row` is None where none is public.
+    """The price of `instance` bought as `kind` on `as_of`.
 
     Attributes:
-        row: the catalogue's row with the price, or None.
+        row: the catalogue's row with the price; None without a public price.
         region: the requested region, or None for any.
-        first_known: where there is no price on that day, the first day after it with one, or None.
+        first_known: the first day after `as_of` with a price; None if there is none, or with a
+            price on `as_of`.
         own_ended: last day of a price of the user's own that no longer holds, or None.
     """
 
@@ -77,12 +80,12 @@ class Quote:
 
     @property
     def usd_per_hour(self) -> Rate | None:
-        """USD per hour of the whole instance, or None: no public price."""
+        """USD per hour of the whole instance; None without a public price."""
         return None if self.row is None else self.row.usd_per_hour
 
     @property
     def age(self) -> timedelta | None:
-        """Time since the price was last confirmed; 0 if it is confirmed later too."""
+        """Time from the last day on which the price is known to hold until `as_of`, 0 at least."""
         return None if self.row is None else max(self.as_of - self.row.last_seen, timedelta())
 
     @property
@@ -91,18 +94,20 @@ class Quote:
         return self.usd_per_hour is not None and self.age is not None and self.age > STALE_AFTER
 
     def __str__(self) -> str:
-        ended = f" (own price ended {self.own_ended})" if self.own_ended else ""
+        end_text = f" (own price ended {self.own_ended})" if self.own_ended else ""
         if self.row is None or self.usd_per_hour is None:
             place = f" in {self.region}" if self.region else ""
             if self.first_known is not None:
-                first = f"the first known is of {self.first_known}"
-                return f"no price known on {self.as_of} ({self.kind}){place}; {first}{ended}"
-            return f"no public price ({self.kind}){place}{ended}"
+                first_text = f"the first known is of {self.first_known}"
+                return (
+                    f"no price known on {self.as_of} ({self.kind}){place}; {first_text}{end_text}"
+                )
+            return f"no public price ({self.kind}){place}{end_text}"
         region = _REGION_TEXTS.get(self.row.region, self.row.region)
         price_text = f"{self.usd_per_hour:.2f} USD/h {self.kind} {region} {self.row.as_of}"
         if self.is_stale and self.age is not None:
             price_text += f" (warning: {self.age.days} days old)"
-        return f"{price_text} (own price)" if self.row.is_own else f"{price_text}{ended}"
+        return f"{price_text} (own price)" if self.row.is_own else f"{price_text}{end_text}"
 
 
 def today(rows: Catalogue | None = None) -> date:
@@ -148,21 +153,21 @@ def quote(
     check_day(as_of, rows)
     if region is not None:
         check_region(region)
-    sold = [
+    sold_rows = [
         row for row in history(instance, kind, rows=rows) if region is None or covers(row, region)
     ]
-    ended = [row.until for row in sold if row.until is not None and row.until < as_of]
-    current = [row for row in sold if row.first_seen <= as_of <= (row.until or as_of)]
-    best = max(current, key=partial(_rank, region), default=None)
-    later = min((row.first_seen for row in sold if row.first_seen > as_of), default=None)
+    own_end_days = [row.until for row in sold_rows if row.until is not None and row.until < as_of]
+    valid_rows = [row for row in sold_rows if row.first_seen <= as_of <= (row.until or as_of)]
+    best_row = max(valid_rows, key=partial(_rank, region), default=None)
+    next_day = min((row.first_seen for row in sold_rows if row.first_seen > as_of), default=None)
     return Quote(
         instance,
         kind,
         as_of,
-        best,
+        best_row,
         region,
-        first_known=None if best else later,
-        own_ended=None if best and best.is_own else max(ended, default=None),
+        first_known=None if best_row else next_day,
+        own_ended=None if best_row and best_row.is_own else max(own_end_days, default=None),
     )
 
 
@@ -171,10 +176,10 @@ def priced_kinds(
 ) -> list[str]:
     """The kinds in which `instance` has a price on `as_of`, capacity blocks and on demand first."""
     rows = rows or catalogue()
-    priced = {row.kind for row in rows.prices if row.instance == instance}
-    kinds = (kind for kind in dict.fromkeys((*_FIRST_KINDS, *KINDS)) if kind in priced)
+    row_kinds = {row.kind for row in rows.prices if row.instance == instance}
+    kinds = (kind for kind in dict.fromkeys((*_FIRST_KINDS, *KINDS)) if kind in row_kinds)
     quotes = (quote(instance, kind, as_of=as_of, region=region, rows=rows) for kind in kinds)
-    return [quoted.kind for quoted in quotes if quoted.usd_per_hour is not None]
+    return [offer.kind for offer in quotes if offer.usd_per_hour is not None]
 
 
 def _rank(region: str | None, row: Price) -> tuple[bool, bool, date, bool]:

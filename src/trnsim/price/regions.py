@@ -1,9 +1,9 @@
 """AWS regions as codes, and the codes that a price's stated region covers.
 
 Sources write regions in several ways: ``us-east-1, us-east-2``, ``us-east-2 az3``, ``US``,
-``outside US``, ``Melbourne``, ``most``, ``not stated``. ``US`` and ``outside US`` count
-where they say; any other price whose source names no single region counts in every region. Each is
-shown with the source's words.
+``outside US``, ``Melbourne``, ``most``, ``not stated``. ``US`` and ``outside US`` count in the
+regions that they name; any other price whose source names no single region counts in every region.
+A price is shown with the source's words for its region.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from trnsim.errors import BadInput
 LEGAL_REGION: Final = "the code of an AWS region, such as us-east-1"
 """The legal values of a region, in words."""
 
-_CODE_PATTERN: Final = re.compile(r"[a-z]{2}(?:-[a-z]+)+-\d+")
+_CODE_PATTERN: Final = re.compile(r"(?:eusc|[a-z]{2})(?:-[a-z]+)+-\d+")
+"""Codes of regions; those of the European Sovereign Cloud begin with eusc."""
 _CODES_BY_NAME: Final = {"Melbourne": ("ap-southeast-4",), "Dallas Local Zone": ("us-east-1",)}
 """Names of places in sources, as codes: the local zone of Dallas belongs to us-east-1."""
 
@@ -31,7 +32,7 @@ def check_region(text: str) -> str:
     """`text`, if it has the form of a region's code.
 
     Raises:
-        BadInput: it has not.
+        BadInput: it has another form.
     """
     if not is_region(text):
         raise BadInput(f"region is {text!r}; legal: {LEGAL_REGION}")

@@ -89,19 +89,24 @@ def purchase(quote: Quote, *, days: float, instances: int) -> Purchase:
         )
     terms = quote.row.terms
     paid_days = days if terms is None else paid_for_days(terms, days)
-    paid = instances
+    paid_instances = instances
     if terms is not None and terms.sizes:
-        paid = min(size for size in terms.sizes if size >= instances)
-    return Purchase(paid_days, paid, paid_days * HOURS_PER_DAY * paid * quote.usd_per_hour)
+        paid_instances = min(size for size in terms.sizes if size >= instances)
+    return Purchase(
+        paid_days, paid_instances, paid_days * HOURS_PER_DAY * paid_instances * quote.usd_per_hour
+    )
 
 
 def paid_for_days(terms: Terms, days: float) -> float:
-    """The shortest duration sold that is not below `days`: 1.5 is 2, 15 is 21 in a block."""
+    """The shortest duration sold that is not below `days`: 2 for 1.5, 21 for 15 in a block."""
+    if days <= terms.shortest_days:
+        return terms.shortest_days
     if not terms.step_days:
-        return max(days, terms.shortest_days)
+        return days
     if days <= terms.daily_up_to_days:
-        return max(math.ceil(days), terms.shortest_days)
-    return math.ceil(days / terms.step_days) * terms.step_days
+        return math.ceil(days)
+    paid_days = math.ceil(days / terms.step_days) * terms.step_days
+    return paid_days if terms.longest_days is None else min(paid_days, terms.longest_days)
 
 
 def _check(days: float | None, instances: int) -> None:
