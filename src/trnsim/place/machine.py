@@ -56,7 +56,7 @@ class Machine:
     def __post_init__(self) -> None:
         target, chips = target_of_chip(self.chip.name), self.instance.count
         per_chip = self.chip.cores // self.lnc if self.lnc else 1
-        published = self.chip.peak_flop_per_s
+        published_peaks = self.chip.peak_flop_per_s
         vars(self).update(  # what follows from the first fields, of which no other may be set
             is_neuron=self.chip.is_neuron,
             note=target.plan_note if target else "",
@@ -67,10 +67,10 @@ class Machine:
             rank_name=_RANK_NAMES.get(self.lnc, f"logical NeuronCore (LNC={self.lnc})"),
             memory_bytes=float(self.instance.memory_bytes / chips) / per_chip,
             peaks={
-                dtype: published[name]
+                dtype: published_peaks[name]
                 for dtype, names in _PEAK_NAMES.items()
                 for name in reversed(names)
-                if name in published
+                if name in published_peaks
             },
         )
 

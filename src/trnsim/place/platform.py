@@ -47,8 +47,8 @@ def family(name: str) -> str:
 
 def _families(name: str) -> set[str]:
     """The names of an instance type's family: p6 and p6-b200 of p6-b200.48xlarge."""
-    before, dot, _ = name.lower().partition(".")
-    return {family(name), before if dot else ""} - {""}
+    prefix, dot, _ = name.lower().partition(".")
+    return {family(name), prefix if dot else ""} - {""}
 
 
 def platform(name: str, hardware: Catalogue | None = None) -> Platform:
@@ -76,10 +76,10 @@ def platform(name: str, hardware: Catalogue | None = None) -> Platform:
 
 
 def listed_names(on: Sequence[str] | None) -> list[str]:
-    """The names that --on gives, each once; none where it is not given.
+    """The names in the values of --on, without duplicates; [] if `on` is None.
 
     Raises:
-        BadInput: it is given and names nothing.
+        BadInput: the values name nothing.
     """
     names = [name.strip() for text in on or () for name in text.split(",")]
     names = list(dict.fromkeys(name for name in names if name))
@@ -125,12 +125,12 @@ def _chip_keys(hardware: Catalogue) -> dict[str, str]:
 
 def _unknown_name(name: str, hardware: Catalogue) -> BadInput:
     by_name = {platform_name.lower(): platform_name for platform_name in platform_names(hardware)}
-    near = get_close_matches(name.strip().lower(), by_name, _MAX_SUGGESTIONS)
+    similar_names = get_close_matches(name.strip().lower(), by_name, _MAX_SUGGESTIONS)
     return BadInput(
         f"{name!r} is no chip, family or instance type; legal: "
         f"{', '.join(short_names(hardware))}, or a type such as trn2.48xlarge",
-        fix=f"perhaps {' or '.join(by_name[match] for match in near)}"
-        if near
+        fix=f"perhaps {' or '.join(by_name[match] for match in similar_names)}"
+        if similar_names
         else "trnsim instances lists all types",
     )
 

@@ -1,8 +1,8 @@
-"""The current site: the file whose corrections the estimates of this process have.
+"""The current site: the corrections that the estimates of this process have.
 
-It is the one that another process hands over, else that of TRNSIM_SITE, else `site.json` in the
-working directory or beside the program. Without TRNSIM_SITE a file counts only if `trnsim
-calibrate` wrote it; an empty TRNSIM_SITE stands for none.
+They are those that another process hands over, else of the file that TRNSIM_SITE names, else of
+`site.json` in the working directory or beside the program. Without TRNSIM_SITE a file counts only
+if `trnsim calibrate` wrote it; with an empty TRNSIM_SITE there is no site.
 """
 
 from __future__ import annotations
@@ -106,16 +106,16 @@ def using(site: SiteCorrections | None) -> Generator[None]:
 @contextmanager
 def without() -> Generator[None]:
     """Estimates without a site, in child processes too."""
-    before = os.environ.get(ENVIRONMENT)
+    old_value = os.environ.get(ENVIRONMENT)
     os.environ[ENVIRONMENT] = ""
     try:
         with using(None):
             yield
     finally:
-        if before is None:
+        if old_value is None:
             del os.environ[ENVIRONMENT]
         else:
-            os.environ[ENVIRONMENT] = before
+            os.environ[ENVIRONMENT] = old_value
 
 
 @contextmanager
@@ -165,8 +165,8 @@ def cached(maxsize: int) -> Callable[[Callable[Parameters, Result]], Callable[Pa
         @wraps(function)
         def from_memory(*arguments: Parameters.args, **keywords: Parameters.kwargs) -> Result:
             result, words = memory(cache_key(), *arguments, **keywords)
-            for each in words:
-                note_used(each)
+            for provenance in words:
+                note_used(provenance)
             return result
 
         return from_memory
@@ -176,8 +176,8 @@ def cached(maxsize: int) -> Callable[[Callable[Parameters, Result]], Callable[Pa
 
 def note_used(words: str) -> None:
     """Note that a correction of this provenance entered an estimate."""
-    for recorded in (_used_words, *_recorded_words):
-        recorded.add(words)
+    for word_set in (_used_words, *_recorded_words):
+        word_set.add(words)
 
 
 def take_used() -> list[str]:

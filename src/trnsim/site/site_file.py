@@ -70,7 +70,9 @@ class SiteCorrections:
     """The corrections of a site.
 
     Attributes:
-        rows: all measured rows.
+        file: path of the file.
+        written: day of the calibration.
+        rows: number of all measured rows.
         corrections: the corrections, by chip and family.
     """
 
@@ -94,15 +96,18 @@ class SiteCorrections:
 
 
 def sealed(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Plain values with the digest of them."""
+    """Plain values, with their digest as a further field."""
     return {**fields, _CHECK: digest(fields)}
 
 
 def digest(fields: Mapping[str, Any]) -> str:
-    """The digest of plain values, without schema, digest and corrections, which have their own."""
+    """The digest of plain values except schema, digest and corrections.
+
+    Each correction has a digest of its own.
+    """
     excluded = (SCHEMA, _CHECK, _CORRECTIONS)
-    covered = {name: value for name, value in fields.items() if name not in excluded}
-    return hashlib.sha256(compact_json(covered).encode()).hexdigest()[:_DIGEST_DIGITS]
+    sealed_fields = {name: value for name, value in fields.items() if name not in excluded}
+    return hashlib.sha256(compact_json(sealed_fields).encode()).hexdigest()[:_DIGEST_DIGITS]
 
 
 def read(path: Path) -> SiteCorrections:
@@ -120,12 +125,14 @@ def read(path: Path) -> SiteCorrections:
         raise fields.refused(
             "version", f"legal: {VERSION}; another version may estimate other times"
         )
-    places = [root.inner(_CORRECTIONS).inner(at) for at in range(len(fields.corrections))]
+    places = [root.inner(_CORRECTIONS).inner(index) for index in range(len(fields.corrections))]
     for place, correction in zip(places, fields.corrections, strict=True):
         _check_digest(place)
         _check_factors(place, correction)
     _check_digest(root)
-    corrections = {(each.chip, each.family): each for each in fields.corrections}
+    corrections = {
+        (correction.chip, correction.family): correction for correction in fields.corrections
+    }
     if (OTHER, OTHER) not in corrections:
         raise root.inner(_CORRECTIONS).field_error(f": none of {OTHER} chips and families")
     return SiteCorrections(str(path), fields.written, fields.rows, corrections)

@@ -81,7 +81,7 @@ class ExchangeTime:
     Attributes:
         fixed_s: seconds of its latencies.
         level: the farthest link on its way: "chip", "instance", "EFA", "building".
-        request: the exchange, for the time of one that the host starts; None for a single rank.
+        request: the exchange, by which its start from the host is timed; None for a single rank.
     """
 
     fixed_s: float
@@ -97,7 +97,7 @@ class ExchangeTime:
 
     @property
     def floors(self) -> FloorTimes:
-        """Its time by floor; of GPUs, and of a single rank, without a start of the host."""
+        """The time by floor; GPUs and single ranks have no start from the host."""
         request = self.request
         if request is None or not request.chip:
             return FloorTimes(self.fixed_s, self.bytes_s, NO_START_S, BANDWIDTHS)
@@ -141,16 +141,18 @@ def exchange(
 def _lines(
     instance: str, lnc: int, kind: str, spread: Spread, site: Site
 ) -> tuple[tuple[Line, ...], str, str, int]:
-    """Every algorithm's line, the level, the chip, and the number of instances.
+    """The lines of all algorithms, the level, the chip, and the number of instances.
 
-    There is no line for kinds that only the fabric has, and no chip for a GPU.
+    Lines are () for kinds that only the fabric has; the chip is "" for a GPU.
     """
     per_node, per_chip = ranks_of(instance, lnc)
     layout = layout_of(spread, per_node)
     if layout.nodes > 1:
         _require_efa(instance)
-    spanned = -(-layout.nodes * max(1, spread.stride // per_node) // site.instances_per_building)
-    level = "building" if spanned > 1 else "EFA" if layout.nodes > 1 else "instance"
+    spanned_buildings = -(
+        -layout.nodes * max(1, spread.stride // per_node) // site.instances_per_building
+    )
+    level = "building" if spanned_buildings > 1 else "EFA" if layout.nodes > 1 else "instance"
     if layout.nodes == 1 and spread.size * spread.stride <= per_chip:
         level = "chip"
     if not lnc:
@@ -164,7 +166,9 @@ def _lines(
     else:
         lines = ()
     if level == "building":
-        buildings = min(spanned, layout.nodes)  # with a stride most of those spanned have no rank
+        buildings = min(
+            spanned_buildings, layout.nodes
+        )  # with a stride most of those spanned have no rank
         lines = tuple(
             _between_buildings(line, kind, buildings, per_node / layout.per_node, site)
             for line in lines

@@ -40,7 +40,7 @@ class Protocol:
         nvlink_s: seconds of a step over NVLink.
         pcie_s: seconds of a step over PCIe.
         net_s: seconds of a step over the network.
-        part: the part of the bandwidth that it reaches.
+        part: the part of the bandwidth that the protocol reaches.
     """
 
     name: str
@@ -112,21 +112,21 @@ def _tree(row: Instance, layout: GroupLayout, protocol: Protocol) -> Line:
 
 def _ring_bytes_per_s(row: Instance, layout: GroupLayout) -> float:
     """The narrowest link of a ring: with all adapters of the members that one instance has."""
-    inside = float(local_bytes_per_s(row))
+    local_rate = float(local_bytes_per_s(row))
     if layout.nodes == 1:
-        return inside
-    return min(inside, net_bytes_per_s(row) * layout.per_node)
+        return local_rate
+    return min(local_rate, net_bytes_per_s(row) * layout.per_node)
 
 
 def _all_to_all(row: Instance, layout: GroupLayout, protocol: Protocol) -> Line:
     """Bytes inside the instance and bytes between instances pass at the same time."""
-    near_s = (layout.per_node - 1) / layout.size / float(local_bytes_per_s(row))
-    far_s = 0.0
+    local_s = (layout.per_node - 1) / layout.size / float(local_bytes_per_s(row))
+    network_s = 0.0
     fixed_s = protocol.base_s + (protocol.nvlink_s if _has_nvlink(row) else protocol.pcie_s)
     if layout.nodes > 1:
-        far_s = (1 - layout.per_node / layout.size) / net_bytes_per_s(row)
+        network_s = (1 - layout.per_node / layout.size) / net_bytes_per_s(row)
         fixed_s += protocol.net_s
-    return Line("direct", fixed_s, max(near_s, far_s) / protocol.part)
+    return Line("direct", fixed_s, max(local_s, network_s) / protocol.part)
 
 
 def _has_nvlink(row: Instance) -> bool:

@@ -24,13 +24,13 @@ class Line:
         """``fixed_s + nbytes per_byte_s``."""
         return self.fixed_s + nbytes * self.per_byte_s
 
-    def then(self, following: Line, share: float = 1.0) -> Line:
-        """The line of this stage, then of `following` with a share of the bytes."""
-        names = dict.fromkeys((self.name, following.name))
+    def then(self, next_line: Line, share: float = 1.0) -> Line:
+        """The line of this stage, then of `next_line` with a share of the bytes."""
+        names = dict.fromkeys((self.name, next_line.name))
         return Line(
             ", then ".join(name for name in names if name),
-            self.fixed_s + following.fixed_s,
-            self.per_byte_s + share * following.per_byte_s,
+            self.fixed_s + next_line.fixed_s,
+            self.per_byte_s + share * next_line.per_byte_s,
         )
 
 
@@ -43,5 +43,5 @@ def combined_lines(stages: Iterable[tuple[tuple[Line, ...], float]]) -> tuple[Li
     """Every combination of the stages' lines in succession, each with its share of the bytes."""
     ways: tuple[Line, ...] = (Line("", 0.0, 0.0),)
     for lines, share in stages:
-        ways = tuple(before.then(line, share) for before in ways for line in lines)
+        ways = tuple(line_so_far.then(line, share) for line_so_far in ways for line in lines)
     return ways

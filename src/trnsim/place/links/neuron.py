@@ -94,20 +94,20 @@ def staged_lines(instance: str, lnc: int, kind: str, layout: GroupLayout) -> tup
     members = layout.per_node
     if members == 1:
         return between_lines(instance, lnc, kind, layout)
-    inside = {
+    local_lines = {
         name: inside_lines(instance, lnc, name, members, layout.stride) for name in _stages(kind)
     }
-    between = between_lines(instance, lnc, kind, layout)
+    network_lines = between_lines(instance, lnc, kind, layout)
     start_s = _one_instance(instance, lnc).start_s
     if kind == "all_gather":
-        stages = [(between, 1 / members), (inside[kind], 1.0)]
+        stages = [(network_lines, 1 / members), (local_lines[kind], 1.0)]
     elif kind == "reduce_scatter":
-        stages = [(inside[kind], 1.0), (between, 1 / members)]
+        stages = [(local_lines[kind], 1.0), (network_lines, 1 / members)]
     else:
         stages = [
-            (inside["reduce_scatter"], 1.0),
-            (between, 1 / members),
-            (inside["all_gather"], 1.0),
+            (local_lines["reduce_scatter"], 1.0),
+            (network_lines, 1 / members),
+            (local_lines["all_gather"], 1.0),
         ]
     repeated_starts_s = (len(stages) - 1) * start_s  # a collective starts once
     return tuple(
@@ -117,7 +117,7 @@ def staged_lines(instance: str, lnc: int, kind: str, layout: GroupLayout) -> tup
 
 
 def _stages(kind: str) -> tuple[str, ...]:
-    """The kinds of the stages inside an instance of a collective over several."""
+    """The kinds of the stages inside an instance of a collective over several instances."""
     return ("reduce_scatter", "all_gather") if kind == "all_reduce" else (kind,)
 
 
