@@ -147,8 +147,8 @@ def _runs(count: int, total: int) -> tuple[tuple[int, ...], ...]:
 
 def is_legal(instance: str, devices: Iterable[int]) -> bool:
     """True if these devices, in any order, are a set of `instance`."""
-    ordered = tuple(sorted(devices))
-    return ordered in legal_sets(instance, len(ordered))
+    sorted_devices = tuple(sorted(devices))
+    return sorted_devices in legal_sets(instance, len(sorted_devices))
 
 
 def refusal(instance: str, count: int) -> SetRefusal | None:
@@ -177,11 +177,13 @@ def choose(instance: str, count: int, free: Iterable[int]) -> DeviceSet | None:
 
     Among equal ones, the set with the lowest numbers is chosen.
     """
-    set_rule, available = rule(instance), frozenset(free)
-    fitting = [devices for devices in legal_sets(instance, count) if available.issuperset(devices)]
+    set_rule, free_devices = rule(instance), frozenset(free)
+    candidate_sets = [
+        devices for devices in legal_sets(instance, count) if free_devices.issuperset(devices)
+    ]
     return max(
-        fitting,
-        key=lambda devices: (_wholeness(set_rule, available.difference(devices)), -devices[0]),
+        candidate_sets,
+        key=lambda devices: (_wholeness(set_rule, free_devices.difference(devices)), -devices[0]),
         default=None,
     )
 
@@ -202,12 +204,12 @@ def _wholeness(set_rule: SetRule, free: frozenset[int]) -> tuple[int, ...]:
 
 def _lengths(free: Iterable[int], part: int = 0) -> tuple[int, ...]:
     """Lengths of runs of consecutive numbers, descending; a run ends at each multiple of `part`."""
-    ordered = sorted(free)
-    if not ordered:
+    sorted_numbers = sorted(free)
+    if not sorted_numbers:
         return ()
     lengths = [1]
-    for number, following in pairwise(ordered):
-        if following == number + 1 and not (part and following % part == 0):
+    for number, next_number in pairwise(sorted_numbers):
+        if next_number == number + 1 and not (part and next_number % part == 0):
             lengths[-1] += 1
         else:
             lengths.append(1)
@@ -272,24 +274,24 @@ def choose_cores(
         free: free cores.
         cores_per_device: logical cores of a device.
     """
-    set_rule, available = rule(instance), frozenset(free)
+    set_rule, free_cores = rule(instance), frozenset(free)
     part = cores_per_device if set_rule.groups else 0
 
     def remainder_key(core_set: CoreSet) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-        remaining = available.difference(core_set)
-        devices = whole_devices(remaining, set_rule.devices, cores_per_device)
-        return _wholeness(set_rule, devices), _lengths(remaining, part), -core_set[0]
+        remaining_cores = free_cores.difference(core_set)
+        devices = whole_devices(remaining_cores, set_rule.devices, cores_per_device)
+        return _wholeness(set_rule, devices), _lengths(remaining_cores, part), -core_set[0]
 
     core_sets = legal_core_sets(instance, count, cores_per_device)
-    fitting = (core_set for core_set in core_sets if available.issuperset(core_set))
-    return max(fitting, key=remainder_key, default=None)
+    candidate_sets = (core_set for core_set in core_sets if free_cores.issuperset(core_set))
+    return max(candidate_sets, key=remainder_key, default=None)
 
 
 def whole_devices(free: Iterable[int], devices: int, cores_per_device: int) -> frozenset[int]:
     """Devices all of whose cores are free."""
-    available = frozenset(free)
+    free_cores = frozenset(free)
     return frozenset(
         device
         for device in range(devices)
-        if available.issuperset(range(device * cores_per_device, (device + 1) * cores_per_device))
+        if free_cores.issuperset(range(device * cores_per_device, (device + 1) * cores_per_device))
     )

@@ -17,7 +17,7 @@ _TRY = """
 from trnsim.instance.shell import namespace
 try:
     namespace.enter()
-except namespace.Refused as error:
+except namespace.NamespaceRefusal as error:
     print(error)
 """
 

@@ -156,6 +156,17 @@ def test_a_write_to_reset_is_counted_and_anything_else_ignored(kept):
         assert (other / "reset_req_count").read_text() == "1\n"
 
 
+def test_a_file_of_any_name_in_the_folder_of_a_counter_is_ignored(kept):
+    found, root = kept
+    folder = root / "neuron0" / "neuron_core1" / "stats" / "status" / "success"
+    (folder / "reset").write_text("1\n")
+    (folder / os.fsdecode(b"\xff")).write_text("1\n")
+    found.clear()
+    assert (folder / "reset").read_text() == "1\n"
+    other_info = root / "neuron0" / "neuron_core1" / "stats" / "other_info"
+    assert (other_info / "reset_req_count").read_text() == "0\n"
+
+
 def test_a_state_that_cannot_be_read_changes_nothing(kept, state_folder):
     found, root = kept
     state_folder.mkdir(mode=0o755)

@@ -44,7 +44,7 @@ def test_a_child_tries_first_so_that_a_refusal_leaves_this_process_where_it_is(m
 
     monkeypatch.setattr(namespace.linux_calls, "mount", refused)
     before = os.readlink("/proc/self/ns/mnt"), os.readlink("/proc/self/ns/user")
-    with pytest.raises(namespace.Refused, match="Permission denied"):
+    with pytest.raises(namespace.NamespaceRefusal, match="Permission denied"):
         namespace.enter()
     assert (os.readlink("/proc/self/ns/mnt"), os.readlink("/proc/self/ns/user")) == before
 
@@ -53,7 +53,7 @@ def test_a_limit_on_namespaces_is_no_full_disk(monkeypatch):
     """unshare(2): ENOSPC is a limit of /proc/sys/user."""
     monkeypatch.setattr(namespace.sys, "platform", "linux")
     monkeypatch.setattr(namespace, "_in_child", lambda: errno.ENOSPC)
-    with pytest.raises(namespace.Refused, match=r"^no more namespaces are allowed$"):
+    with pytest.raises(namespace.NamespaceRefusal, match=r"^no more namespaces are allowed$"):
         namespace.enter()
 
 

@@ -355,7 +355,7 @@ import sys
 from trnsim.instance.shell import namespace, session
 
 def refuse():
-    raise namespace.Refused("Operation not permitted")
+    raise namespace.NamespaceRefusal("Operation not permitted")
 
 namespace.enter = refuse
 entered = session.enter("trn1.2xlarge", None)
@@ -414,7 +414,7 @@ def test_on_windows_the_program_is_a_child(monkeypatch):
 
 def test_where_there_is_no_linux_the_reason_says_so(monkeypatch):
     monkeypatch.setattr(namespace.sys, "platform", "darwin")
-    with pytest.raises(namespace.Refused, match="darwin has none"):
+    with pytest.raises(namespace.NamespaceRefusal, match="darwin has none"):
         namespace.enter()
 
 

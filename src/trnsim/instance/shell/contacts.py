@@ -48,8 +48,10 @@ def _add_devices(cover: Cover, model: InstanceModel) -> None:
     terminal = _terminal()
     dev_descriptor = os.open("/dev", os.O_RDONLY | os.O_DIRECTORY)
     try:
-        real = [name for name in os.listdir(dev_descriptor) if re.fullmatch(r"neuron\d+", name)]
-        folder = cover.writable_folder("/dev", without=[*real, "ptmx", "pts"])
+        machine_names = [
+            name for name in os.listdir(dev_descriptor) if re.fullmatch(r"neuron\d+", name)
+        ]
+        folder = cover.writable_folder("/dev", without=[*machine_names, "ptmx", "pts"])
         # A bound ptmx finds no pts beside it (ENOENT): terminals get a file system of their own.
         os.mkdir(f"{folder}/pts")
         linux_calls.mount(
@@ -96,8 +98,8 @@ def _add_driver(cover: Cover, model: InstanceModel) -> None:
     """The driver's line in /proc/devices."""
     del model
     text = Path(_DEVICES_FILE).read_text(encoding="utf-8")
-    without_neuron = re.sub(r"(?m)^ *\d+ neuron\n", "", text)
-    head, separator, tail = without_neuron.partition(_CHARACTER_HEADING)
+    other_devices = re.sub(r"(?m)^ *\d+ neuron\n", "", text)
+    head, separator, tail = other_devices.partition(_CHARACTER_HEADING)
     cover.put_over(
         _DEVICES_FILE, f"{head}{separator or _CHARACTER_HEADING}{_DEVICE_MAJOR:3d} neuron\n{tail}"
     )

@@ -58,9 +58,9 @@ class CounterFiles:
             events = os.read(self.descriptor, _EVENTS_BYTES)
         while events:
             watch, _, _, length = _EVENT_STRUCT.unpack_from(events)
-            name = events[_EVENT_STRUCT.size : _EVENT_STRUCT.size + length].rstrip(b"\0").decode()
+            name = events[_EVENT_STRUCT.size : _EVENT_STRUCT.size + length].rstrip(b"\0")
             events = events[_EVENT_STRUCT.size + length :]
-            path = f"{self._folders.get(watch, '')}/{name}"
+            path = f"{self._folders.get(watch, '')}/{os.fsdecode(name)}"
             with suppress(OSError):
                 changed_ns = os.stat(f"{self._root}/{path}").st_mtime_ns
                 if changed_ns != self._changed_ns.get(path):

@@ -88,7 +88,7 @@ def _folder(core: int, lnc: int, model: InstanceModel) -> str:
 
 
 @dataclass
-class _ShownValue:
+class _CounterValue:
     """The values of a counter's files, each of which a program can set to 0 by itself."""
 
     total: int = 0
@@ -109,7 +109,7 @@ class Counters:
         self._ended_counts: Counter[str] = Counter()
         self._counts: dict[tuple[int, str], Counter[str]] = {}
         self._last_counts: Counter[str] = Counter()
-        self._shown_values: dict[str, _ShownValue] = {}
+        self._shown_values: dict[str, _CounterValue] = {}
 
     def update(
         self, records: Iterable[ProcessRecord], faults: Iterable[StoredFault] = ()
@@ -123,26 +123,26 @@ class Counters:
         for process in self._counts.keys() - counts.keys():
             self._ended_counts += self._counts[process]
         self._counts = counts
-        now = (
+        totals = (
             self._ended_counts
             + levels_of(own_records, self._model)
             + errors_of(faults, self._model)
         )
         for process_counts in counts.values():
-            now += process_counts
+            totals += process_counts
         changed_names = {
-            name for name in now | self._last_counts if now[name] != self._last_counts[name]
+            name for name in totals | self._last_counts if totals[name] != self._last_counts[name]
         }
         for name in changed_names:
-            self._shown_values.setdefault(name, _ShownValue()).change(
-                now[name] - self._last_counts[name]
+            self._shown_values.setdefault(name, _CounterValue()).change(
+                totals[name] - self._last_counts[name]
             )
-        self._last_counts = now
+        self._last_counts = totals
         return changed_names
 
     def values(self, counter: str) -> Mapping[str, int]:
         """The values of a counter's files, by name; a plain file has the total."""
-        shown_value = self._shown_values.get(counter, _ShownValue())
+        shown_value = self._shown_values.get(counter, _CounterValue())
         return {
             "total": shown_value.total,
             "present": shown_value.present,
@@ -151,7 +151,7 @@ class Counters:
 
     def clear(self, counter: str, file: str) -> None:
         """Set one file of a counter to 0."""
-        setattr(self._shown_values.setdefault(counter, _ShownValue()), file, 0)
+        setattr(self._shown_values.setdefault(counter, _CounterValue()), file, 0)
 
     def reset(self, device: int) -> set[str]:
         """Count the request to reset a device; the counters that changed."""
@@ -162,5 +162,5 @@ class Counters:
         for name in names:
             self._ended_counts[name] += 1
             self._last_counts[name] += 1
-            self._shown_values.setdefault(name, _ShownValue()).change(1)
+            self._shown_values.setdefault(name, _CounterValue()).change(1)
         return names

@@ -79,9 +79,10 @@ class Keeper:
         """Set files to 0 that programs have written to, and count requests to reset."""
         for path in self.files.written():
             counter, _, file = path.rpartition("/")
-            if file == "reset":
+            device = counter.removeprefix("neuron")
+            if file == "reset" and device.isdecimal():
                 self.files.show(path, 0)
-                for changed_counter in self._counters.reset(int(counter.removeprefix("neuron"))):
+                for changed_counter in self._counters.reset(int(device)):
                     self._write(changed_counter)
             elif file in _CLEARABLE_FILES:
                 self._counters.clear(counter, file)

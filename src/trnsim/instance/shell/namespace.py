@@ -15,7 +15,7 @@ SOURCE: Final = "trnsim"
 _TRIED_ON: Final = "/dev"
 
 
-class Refused(Exception):
+class NamespaceRefusal(Exception):
     """There is no private mount namespace here; its text is the reason."""
 
 
@@ -35,15 +35,17 @@ def enter() -> None:
     A child tries first, since there is no way back from a user namespace in which mounts fail.
 
     Raises:
-        Refused: no Linux, or its kernel refuses.
+        NamespaceRefusal: no Linux, or its kernel refuses.
     """
     if sys.platform != "linux":
-        raise Refused(f"{sys.platform} has none")
+        raise NamespaceRefusal(f"{sys.platform} has none")
     number = _in_child()
     if number:
         # unshare(2) says of a limit on namespaces that no space is left on a device.
         is_limit = number == errno.ENOSPC
-        raise Refused("no more namespaces are allowed" if is_limit else os.strerror(number))
+        raise NamespaceRefusal(
+            "no more namespaces are allowed" if is_limit else os.strerror(number)
+        )
     _unshare()
 
 

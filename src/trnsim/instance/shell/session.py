@@ -60,7 +60,7 @@ def enter(instance: str | None, lnc: int | None) -> Session:
     refusal = ""
     try:
         namespace.enter()
-    except namespace.Refused as error:
+    except namespace.NamespaceRefusal as error:
         refusal = str(error)
     # Only now: it imports numpy, which starts threads, and these forbid a namespace.
     from trnsim.instance.model import instance_model  # noqa: PLC0415

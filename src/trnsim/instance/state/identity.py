@@ -44,9 +44,9 @@ def own_identity() -> tuple[int, str]:
     return pid, _own_start(pid) or "0"
 
 
-def is_alive(pid: int, started: str) -> bool:
+def is_alive(pid: int, start: str) -> bool:
     """True if a process with this number and start time runs."""
-    return bool(started) and start_time(pid) == started
+    return bool(start) and start_time(pid) == start
 
 
 def _linux(pid: int) -> str:
