@@ -27,6 +27,10 @@ def test_draws_depend_on_names_and_seed_alone():
     assert not np.array_equal(one, reseeded)
 
 
+def test_any_name_has_draws():
+    assert len(Draws("\ud800").normal("speed")) == DRAWS
+
+
 def test_inputs_are_independent():
     draws = Draws("a")
     correlation = np.corrcoef(draws.normal("one"), draws.normal("two"))[0, 1]

@@ -21,10 +21,10 @@ EQUAL_COST = 8e4 * 9.532 / 41.528
 def pairs(speeds, usd=1e5, kind="capacity_block", told="train", **given):
     work = workload(told, current=CurrentDeployment(P5, 4, kind, usd, None))
     found = places({P5: 8e4, **speeds}, DOUBTS, **given)
-    here = found.here(work)
-    case = WorkloadComparison(work, here, Draws("a"), 12.0)
-    made = [found.there(work, name, here) for name in speeds]
-    return [(there, case.candidate(there, COST)) for there in made]
+    origin = found.origin(work)
+    case = WorkloadComparison(work, origin, Draws("a"), 12.0)
+    made = [found.destination(work, name, origin) for name in speeds]
+    return [(destination, case.candidate(destination, COST)) for destination in made]
 
 
 def judged(found, rules=(), *, is_neuron_today=False, refused=None, bill_ratio=None):

@@ -150,20 +150,20 @@ def decide(
         options: seed and number of the draws.
         findings: findings in the workload's programs; None without a scan.
     """
-    here = placements.here(workload)
+    origin = placements.origin(workload)
     limit = float(PAYBACK_LIMIT_MONTHS)
     comparison = WorkloadComparison(
-        workload, here, Draws(workload.name, options.seed, options.draws), limit
+        workload, origin, Draws(workload.name, options.seed, options.draws), limit
     )
     pairs = _predicted_pairs(workload, instances, placements, comparison)
-    neuron_move = migration(stack(here.instance.name, here.is_neuron), "torch-neuronx")
+    neuron_move = migration(stack(origin.instance.name, origin.is_neuron), "torch-neuronx")
     evidence = _evidence(workload, pairs, neuron_move, findings)
     outcomes = rules(evidence)
     judgement = verdict.judge(
         pairs,
         outcomes,
-        is_neuron_today=here.is_neuron,
-        refused=here.refused,
+        is_neuron_today=origin.is_neuron,
+        refused=origin.refused,
         draws=options.draws,
         limit_months=limit,
         bill_ratio=comparison.bill_ratio,
@@ -171,7 +171,7 @@ def decide(
     place = next(
         (place for place, candidate in pairs if candidate.instance == judgement.best), None
     )
-    staying_candidate = comparison.candidate(here, replace(neuron_move, weeks=0.0, usd=0.0))
+    staying_candidate = comparison.candidate(origin, replace(neuron_move, weeks=0.0, usd=0.0))
     return WorkloadDecision(
         name=workload.name,
         kind=workload.kind,
@@ -190,18 +190,18 @@ def decide(
         findings=findings or (),
         # the programs are split at operators that AWS's chips do not run
         split=tuple(finding.name for finding in findings or () if finding.kind == "operator"),
-        assumptions=_decision_assumptions(workload, placements, here),
+        assumptions=_decision_assumptions(workload, placements, origin),
     )
 
 
 def _decision_assumptions(
-    workload: Workload, placements: WorkloadPlacements, here: WorkloadPlacement
+    workload: Workload, placements: WorkloadPlacements, origin: WorkloadPlacement
 ) -> tuple[str, ...]:
     """Assumptions of the inventory, of the kind of workload, and of how instances are paid for."""
     return (
         *workload.assumptions,
         *workload_assumptions(workload),
-        *payment_assumptions(placements.kind(workload), is_always_on=here.is_always_on),
+        *payment_assumptions(placements.kind(workload), is_always_on=origin.is_always_on),
     )
 
 
@@ -223,12 +223,12 @@ def _predicted_pairs(
     ]
     full_pairs: dict[str, Pair] = {}
     while True:
-        latest = [
+        latest_pairs = [
             full_pairs.get(candidate.instance, (place, candidate)) for place, candidate in pairs
         ]
-        best = verdict.best(latest) or verdict.quotable(latest)
+        best = verdict.best(latest_pairs) or verdict.quotable(latest_pairs)
         if best is None or best[1].instance in full_pairs:
-            return latest
+            return latest_pairs
         name = best[1].instance
         full_pairs[name] = _pair(workload, name, placements, comparison, is_brief=False)
 
@@ -242,9 +242,9 @@ def _pair(
     is_brief: bool,
 ) -> Pair:
     """The placement of a workload on an instance type, and its candidate with costs and savings."""
-    there = placements.there(workload, instance, comparison.here, is_brief=is_brief)
-    cost = migration_between(comparison.here, there)
-    return there, comparison.candidate(there, cost)
+    destination = placements.destination(workload, instance, comparison.origin, is_brief=is_brief)
+    cost = migration_between(comparison.origin, destination)
+    return destination, comparison.candidate(destination, cost)
 
 
 def workload_assumptions(workload: Workload) -> tuple[str, ...]:
@@ -288,17 +288,17 @@ def stack(instance: str, is_neuron: bool) -> Stack:
     return "torch-neuron" if family(instance) == "inf1" else "torch-neuronx"
 
 
-def migration(here: Stack, there: Stack) -> Migration:
+def migration(origin: Stack, destination: Stack) -> Migration:
     """One-time cost of a move to another stack, or of the same programs to another chip."""
-    weeks = WEEKS_SAME_STACK if here == there else ENGINEER_WEEKS
+    weeks = WEEKS_SAME_STACK if origin == destination else ENGINEER_WEEKS
     usd = float(USD_PER_ENGINEER_WEEK)
     return Migration(float(weeks), usd, weeks * usd)
 
 
-def migration_between(here: WorkloadPlacement, there: WorkloadPlacement) -> Migration:
+def migration_between(origin: WorkloadPlacement, destination: WorkloadPlacement) -> Migration:
     """One-time cost of a move from a placement to another."""
-    current_stack = stack(here.instance.name, here.is_neuron)
-    return migration(current_stack, stack(there.instance.name, there.is_neuron))
+    current_stack = stack(origin.instance.name, origin.is_neuron)
+    return migration(current_stack, stack(destination.instance.name, destination.is_neuron))
 
 
 def _evidence(

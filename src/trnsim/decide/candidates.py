@@ -5,8 +5,8 @@
 
 A service keeps whole instances on all month, enough for its busiest hour. Training and offline
 inference pay for the hours of their work, on the fewest instances that meet the deadline. Prices
-are of the purchase kind at which the workload is bought today. Here is today's instance type,
-there another one.
+are of the purchase kind at which the workload is bought today. The origin is today's instance type,
+a destination any other.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class WorkloadPlacements:
         """Purchase kind of the prices of today's instance and of all candidates."""
         return self._kind or workload.current.kind
 
-    def here(self, workload: Workload) -> WorkloadPlacement:
+    def origin(self, workload: Workload) -> WorkloadPlacement:
         """Placement on today's instance type."""
         count = workload.current.count
         name = workload.current.instance
@@ -145,11 +145,11 @@ class WorkloadPlacements:
         units = None if speed is None else units_per_month(workload, speed, chips)
         return self._placement(workload, name, units, count)
 
-    def there(
+    def destination(
         self,
         workload: Workload,
         name: str,
-        here: WorkloadPlacement,
+        origin: WorkloadPlacement,
         *,
         is_brief: bool = False,
     ) -> WorkloadPlacement:
@@ -158,14 +158,14 @@ class WorkloadPlacements:
         Args:
             workload: a workload of the inventory.
             name: instance type.
-            here: placement of today, whose speed gives the work if the volume is in hours.
+            origin: placement of today, whose speed gives the work if the volume is in hours.
             is_brief: True for a prediction of serving from shorter runs.
         """
-        if name == here.instance.name:
-            return here
+        if name == origin.instance.name:
+            return origin
         units = None
-        if here.speed is not None:
-            units = units_per_month(workload, here.speed, here.instance.count)
+        if origin.speed is not None:
+            units = units_per_month(workload, origin.speed, origin.instance.count)
         elif workload.volume_unit != "gpu_hours":
             units = workload.volume
         return self._placement(workload, name, units, None, is_brief=is_brief)

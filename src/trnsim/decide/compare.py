@@ -1,11 +1,11 @@
 """Cost, saving and payback of a workload on another instance, at the medians and over draws.
 
-    ratio           = (hours there x USD/h there) / (hours here x USD/h here)
+    ratio           = (hours x USD/h of the destination) / (hours x USD/h of the origin)
     saving          = 1 - ratio
     payback months  = migration USD / (today's bill in USD a month x saving)
 
-Here is today's instance type, there the candidate. An error of the model that is the same on both
-sides cancels in the ratio; staying has the ratio 1.
+The origin is today's instance type, the destination a candidate. An error of the model that is the
+same on both sides cancels in the ratio; staying has the ratio 1.
 """
 
 from __future__ import annotations
@@ -46,22 +46,22 @@ def listed_price(quote: Quote | None) -> DatedPrice | None:
     return DatedPrice(usd, quote.kind, row.region, row.as_of, source, quote.is_stale)
 
 
-def price_here(workload: Workload, here: WorkloadPlacement) -> DatedPrice | None:
+def origin_price(workload: Workload, origin: WorkloadPlacement) -> DatedPrice | None:
     """Price of today's instance: from the catalogue, or the bill over its hours.
 
     Hours of the bill, the first that is known: `count` instances all month, the accelerator-hours
     of the inventory, the hours that the model predicts.
     """
-    price = listed_price(here.price)
+    price = listed_price(origin.price)
     if price is not None:
         return price
     deployment, hours = workload.current, 0.0
     if deployment.count:
         hours, basis = deployment.count * float(HOURS_PER_MONTH), "count x 730 hours"
     elif workload.volume_unit == _HOURS_UNIT:
-        hours, basis = workload.volume / here.instance.count, "gpu_hours"
+        hours, basis = workload.volume / origin.instance.count, "gpu_hours"
     else:
-        hours, basis = here.hours, "hours as predicted"
+        hours, basis = origin.hours, "hours as predicted"
     if not hours:
         return None
     usd = deployment.usd_per_month / hours
@@ -75,20 +75,20 @@ class WorkloadComparison:
     """Comparison of a workload's candidate placements with today's.
 
     Attributes:
-        here: placement of today.
+        origin: placement of today.
         draws: Monte Carlo draws of the uncertain inputs.
         limit_months: months within which a move must pay back.
     """
 
     workload: Workload
-    here: WorkloadPlacement
+    origin: WorkloadPlacement
     draws: Draws
     limit_months: float
 
     @cached_property
     def price(self) -> DatedPrice | None:
         """Price of an hour on today's instance."""
-        return price_here(self.workload, self.here)
+        return origin_price(self.workload, self.origin)
 
     @property
     def bill(self) -> float:
@@ -97,38 +97,38 @@ class WorkloadComparison:
 
     @property
     def bill_ratio(self) -> float | None:
-        """Today's bill over the cost predicted here.
+        """Today's bill over the cost predicted for today's instance.
 
         None without a prediction, or if the known price is of another purchase kind than the bill.
         """
         kind = self.workload.current.kind
-        if self.price is None or self.here.speed is None or self.price.kind != kind:
+        if self.price is None or self.origin.speed is None or self.price.kind != kind:
             return None
-        return self.bill / (self.here.hours * self.price.usd_per_hour)
+        return self.bill / (self.origin.hours * self.price.usd_per_hour)
 
     def today(self) -> Today:
         """Today's instances, bill and price, with the hours predicted for them."""
-        here, deployment = self.here, self.workload.current
-        is_predicted = here.speed is not None
+        origin, deployment = self.origin, self.workload.current
+        is_predicted = origin.speed is not None
         return Today(
             instance=deployment.instance,
             count=deployment.count,
             kind=deployment.kind,
             usd_per_month=deployment.usd_per_month,
-            hours=interval_around(here.hours, self._hour_draws(here)) if is_predicted else None,
-            paid_hours=here.hours if is_predicted else None,
+            hours=interval_around(origin.hours, self._hour_draws(origin)) if is_predicted else None,
+            paid_hours=origin.hours if is_predicted else None,
             price=self.price,
-            refused=here.refused,
+            refused=origin.refused,
         )
 
-    def candidate(self, there: WorkloadPlacement, migration: Migration) -> Candidate:
-        """The placement `there` as a candidate: cost, saving and payback."""
-        speed, price = there.speed, listed_price(there.price)
+    def candidate(self, destination: WorkloadPlacement, migration: Migration) -> Candidate:
+        """A placement as a candidate: cost, saving and payback."""
+        speed, price = destination.speed, listed_price(destination.price)
         candidate = Candidate(
-            instance=there.instance.name,
-            is_neuron=there.is_neuron,
-            refused=there.refused,
-            no_price=there.no_price,
+            instance=destination.instance.name,
+            is_neuron=destination.is_neuron,
+            refused=destination.refused,
+            no_price=destination.no_price,
             price=price,
             kind="" if price is None else price.kind,
         )
@@ -136,41 +136,51 @@ class WorkloadComparison:
             return candidate
         candidate = replace(
             candidate,
-            instances=there.instances,
-            hours=interval_around(there.hours, self._hour_draws(there)),
-            paid_hours=there.hours,
-            break_even_usd_per_hour=self.break_even(there, migration),
+            instances=destination.instances,
+            hours=interval_around(destination.hours, self._hour_draws(destination)),
+            paid_hours=destination.hours,
+            break_even_usd_per_hour=self.break_even(destination, migration),
             family=speed.family,
-            is_validated=speed.is_validated and there.is_open,
+            is_validated=speed.is_validated and destination.is_open,
             error=speed.error,
             slo=None if speed.is_met is None else "met" if speed.is_met else "missed",
             layout=speed.layout,
             ms=speed.ms,
-            notes=(*speed.notes, *there.notes),
+            notes=(*speed.notes, *destination.notes),
         )
-        ratio = self.ratio(there)
-        return candidate if ratio is None else self._with_prices(candidate, there, ratio, migration)
+        ratio = self.ratio(destination)
+        return (
+            candidate
+            if ratio is None
+            else self._with_prices(candidate, destination, ratio, migration)
+        )
 
-    def ratio(self, there: WorkloadPlacement) -> float | None:
+    def ratio(self, destination: WorkloadPlacement) -> float | None:
         """Cost of the candidate / cost of today's instance at the medians; None without prices."""
-        price = listed_price(there.price)
-        if price is None or self.price is None or self.here.speed is None:
+        price = listed_price(destination.price)
+        if price is None or self.price is None or self.origin.speed is None:
             return None
-        return there.hours * price.usd_per_hour / (self.here.hours * self.price.usd_per_hour)
+        return (
+            destination.hours * price.usd_per_hour / (self.origin.hours * self.price.usd_per_hour)
+        )
 
-    def break_even(self, there: WorkloadPlacement, migration: Migration) -> float | None:
+    def break_even(self, destination: WorkloadPlacement, migration: Migration) -> float | None:
         """Highest USD an hour at which the move pays back in time; None if no price does."""
-        if self.price is None or self.here.speed is None or there.speed is None:
+        if self.price is None or self.origin.speed is None or destination.speed is None:
             return None
         budget = 1 - migration.usd / (self.limit_months * self.bill)
-        usd = budget * self.here.hours * self.price.usd_per_hour / there.hours
+        usd = budget * self.origin.hours * self.price.usd_per_hour / destination.hours
         return usd if usd > 0 else None
 
     def _with_prices(
-        self, candidate: Candidate, there: WorkloadPlacement, ratio: float, migration: Migration
+        self,
+        candidate: Candidate,
+        destination: WorkloadPlacement,
+        ratio: float,
+        migration: Migration,
     ) -> Candidate:
         """The candidate with the figures that need prices on both sides."""
-        saving = 1 - self.ratio_draws(there, ratio)
+        saving = 1 - self.ratio_draws(destination, ratio)
         months = self._payback_months(saving, migration)
         total_ms, usd = sum(candidate.ms.values()), self.bill * ratio
         return replace(
@@ -182,12 +192,12 @@ class WorkloadComparison:
             usd={cause: usd * ms / total_ms for cause, ms in candidate.ms.items()},
         )
 
-    def ratio_draws(self, there: WorkloadPlacement, ratio: float) -> Samples:
+    def ratio_draws(self, destination: WorkloadPlacement, ratio: float) -> Samples:
         """Draws of the cost of the candidate / the cost of today's instance."""
-        hours = self._hour_draws(there) / self._hour_draws(self.here)
-        prices = self.draws.factor(self._price_sigmas(there))
-        prices = prices / self.draws.factor(self._price_sigmas(self.here))
-        return ratio * hours / (there.hours / self.here.hours) * prices
+        hours = self._hour_draws(destination) / self._hour_draws(self.origin)
+        prices = self.draws.factor(self._price_sigmas(destination))
+        prices = prices / self.draws.factor(self._price_sigmas(self.origin))
+        return ratio * hours / (destination.hours / self.origin.hours) * prices
 
     def _payback_months(self, saving: Samples, migration: Migration) -> Samples:
         """Draws of the months until a migration is paid back; infinite where nothing is saved."""
@@ -209,9 +219,9 @@ class WorkloadComparison:
         factor of `place` over today's factor.
         """
         times = self.draws.factor({} if place.speed is None else place.speed.sigmas)
-        if self.workload.volume_unit != _HOURS_UNIT or self.here.speed is None:
+        if self.workload.volume_unit != _HOURS_UNIT or self.origin.speed is None:
             return times
-        return times / self.draws.factor(self.here.speed.sigmas)
+        return times / self.draws.factor(self.origin.speed.sigmas)
 
     @staticmethod
     def _price_sigmas(place: WorkloadPlacement) -> dict[str, float]:
@@ -221,16 +231,16 @@ class WorkloadComparison:
             return {}
         return {f"price of {quote.instance}": quote.usd_per_hour.provenance.spread}
 
-    def tornado(self, there: WorkloadPlacement, migration: Migration) -> tuple[Swing, ...]:
+    def tornado(self, destination: WorkloadPlacement, migration: Migration) -> tuple[Swing, ...]:
         """Net saving with one input at a time at its P10 and its P90, the widest range first.
 
         Net saving = saving - cost of the migration / sum of today's bills until the payback limit.
         """
-        ratio = self.ratio(there)
-        if ratio is None or there.speed is None or self.here.speed is None:
+        ratio = self.ratio(destination)
+        if ratio is None or destination.speed is None or self.origin.speed is None:
             return ()
-        performance = difference_sigma(there.speed.sigmas, self.here.speed.sigmas)
-        prices = difference_sigma(self._price_sigmas(there), self._price_sigmas(self.here))
+        performance = difference_sigma(destination.speed.sigmas, self.origin.speed.sigmas)
+        prices = difference_sigma(self._price_sigmas(destination), self._price_sigmas(self.origin))
         migration_share = migration.usd / (self.limit_months * self.bill)
 
         def net(ratio: float, effort: float = 1.0, demand: float = 1.0) -> float:
@@ -243,17 +253,17 @@ class WorkloadComparison:
         low, high = (net(ratio, at_quantile(float(EFFORT_SPREAD), name)) for name in ("p10", "p90"))
         swings.append(Swing(EFFORT, low, high))
         low, high = (
-            net(ratio * self._ratio_factor_at(there, demand), demand=demand)
+            net(ratio * self._ratio_factor_at(destination, demand), demand=demand)
             for demand in (at_quantile(float(DEMAND_SPREAD), name) for name in ("p10", "p90"))
         )
         swings.append(Swing(DEMAND, low, high))
         return tuple(sorted(swings, key=lambda swing: -abs(swing.high - swing.low)))
 
-    def _ratio_factor_at(self, there: WorkloadPlacement, demand: float) -> float:
+    def _ratio_factor_at(self, destination: WorkloadPlacement, demand: float) -> float:
         """Ratio at `demand` x today's work over the ratio now; not 1 if groups are rounded up."""
         factor = np.array([demand])
-        scale = _scaled_hours(there, factor) / _scaled_hours(self.here, factor)
-        return float(scale[0]) / (there.hours / self.here.hours)
+        scale = _scaled_hours(destination, factor) / _scaled_hours(self.origin, factor)
+        return float(scale[0]) / (destination.hours / self.origin.hours)
 
 
 def _scaled_hours(place: WorkloadPlacement, factor: Samples) -> Samples:

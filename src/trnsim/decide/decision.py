@@ -1,9 +1,9 @@
 """Decisions as values, and as the JSON file that pages, pilots and guards read.
 
-Every dollar of a workload follows from figures in the same file, here today's instance, there the
-candidate:
+Every dollar of a workload follows from figures in the same file:
 
-    usd_per_month    = bill x (paid hours x USD/h there) / (paid hours x USD/h here)   at P50
+    usd_per_month    = bill x (paid hours x USD/h of the candidate) / (paid hours x USD/h of today's
+                       instance), at P50
     saving           = 1 - usd_per_month / bill
     pays_back_months = migration USD / (bill x saving)
     bill             = today's USD a month

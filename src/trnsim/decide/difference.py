@@ -124,17 +124,17 @@ def _changed_interval(path: str, old: Any, new: Any) -> Iterator[AnswerChange]:
 
     A side may be a plain number or None in place of an interval.
     """
-    before, after = (side["p50"] if _is_interval(side) else side for side in (old, new))
-    if before == after:
+    old_median, new_median = (side["p50"] if _is_interval(side) else side for side in (old, new))
+    if old_median == new_median:
         return
     within = None
-    if _is_interval(old) and is_number(after) and is_number(old["p10"]):
+    if _is_interval(old) and is_number(new_median) and is_number(old["p10"]):
         p10, p90 = old["p10"], old["p90"]
         if p90 is None:  # no end, as of months in which a move is never paid back
-            within = bool(p10 <= after)
+            within = bool(p10 <= new_median)
         elif is_number(p90):
-            within = bool(p10 <= after <= p90)
-    yield AnswerChange(path, before, after, within)
+            within = bool(p10 <= new_median <= p90)
+    yield AnswerChange(path, old_median, new_median, within)
 
 
 def _by_name(members: Any) -> dict[str, Any]:

@@ -48,7 +48,9 @@ class Draws:
     def normal(self, input_: str) -> Samples:
         """Draws of the standard normal variable z of the input called `input_`."""
         if input_ not in self._normals:
-            names = [zlib.crc32(text.encode()) for text in (self._name, input_)]
+            # A name of YAML or JSON may have a lone surrogate, which UTF-8 cannot encode.
+            texts = (self._name, input_)
+            names = [zlib.crc32(text.encode(errors="surrogatepass")) for text in texts]
             order = np.random.default_rng([self._seed, *names]).permutation(self.count)
             self._normals[input_] = _quantiles(self.count)[order]
         return self._normals[input_]

@@ -88,13 +88,13 @@ def _pair_of_most(ranked_pairs: list[tuple[float, Pair]]) -> Pair | None:
     """Pair of the largest value; of pairs within `EQUAL_SAVING` of it, a validated pair."""
     if not ranked_pairs:
         return None
-    top = max(value for value, _ in ranked_pairs)
-    equal = [
+    top_value = max(value for value, _ in ranked_pairs)
+    equal_pairs = [
         (pair[1].is_validated, value, pair)
         for value, pair in ranked_pairs
-        if value >= top - EQUAL_SAVING
+        if value >= top_value - EQUAL_SAVING
     ]
-    return max(equal, key=lambda item: item[:2])[2]
+    return max(equal_pairs, key=lambda item: item[:2])[2]
 
 
 def judge(
@@ -118,12 +118,14 @@ def judge(
         limit_months: months within which a move must pay back.
         bill_ratio: today's bill over the cost predicted for today's instance, or None.
     """
-    against = Verdict.STAY if is_neuron_today else Verdict.NO_GO
+    adverse_verdict = Verdict.STAY if is_neuron_today else Verdict.NO_GO
     for rule in rules:
         if rule.applies and rule.effect == FORBIDS:
-            return Judgement(against, False, f"{rule.name}: {rule.evidence}", None)
+            return Judgement(adverse_verdict, False, f"{rule.name}: {rule.evidence}", None)
     if refused is not None:
-        return Judgement(against, False, f"today's instance is not predicted: {refused}", None)
+        return Judgement(
+            adverse_verdict, False, f"today's instance is not predicted: {refused}", None
+        )
     top = best(pairs)
     share = 0.0 if top is None else top[1].share_paying_back or 0.0
     is_near = is_close(share, LIKELY, draws) or (
@@ -139,7 +141,7 @@ def judge(
             _closed_reason(pairs) if top is None else _reason_against(top[1], share, limit_months)
         )
         reason += rival_note
-        return Judgement(against, is_near, reason, None)
+        return Judgement(adverse_verdict, is_near, reason, None)
     move = top[1]
     is_near = is_close(share, SURE, draws)
     is_sure = share >= SURE and not is_near

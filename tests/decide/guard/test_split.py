@@ -24,7 +24,7 @@ def test_traffic_time_and_dollars_by_hand():
     assert found.step_s == pytest.approx(2 * crossings * 15e-6 + found.bytes_per_token / 1e9)
     assert found.usd_per_month == pytest.approx(60_000 * (1 + found.step_s / 0.010) + 20_000)
     assert found.saving == pytest.approx(1 - found.usd_per_month / 100_000)
-    assert found.pays is (found.saving > 0)
+    assert found.is_cheaper is (found.saving > 0)
 
 
 def test_more_tokens_a_step_and_slower_links_take_longer_and_dearer_gpus_cost_more():
@@ -33,8 +33,8 @@ def test_more_tokens_a_step_and_slower_links_take_longer_and_dearer_gpus_cost_mo
     assert of(("aten.a",), bytes_per_s=1e8).step_s > least.step_s
     dearer = of(("aten.a",), usd_per_gpu_month=39_000.0)
     assert dearer.usd_per_month - least.usd_per_month == pytest.approx(19_000)
-    assert least.pays
-    assert not of(("aten.a",), usd_per_gpu_month=40_000.0).pays
+    assert least.is_cheaper
+    assert not of(("aten.a",), usd_per_gpu_month=40_000.0).is_cheaper
 
 
 def test_without_a_price_there_is_no_bill():
@@ -45,4 +45,4 @@ def test_without_a_price_there_is_no_bill():
         bytes_per_s=1e9,
         usd_per_gpu_month=1.0,
     )
-    assert (found.usd_per_month, found.saving, found.pays) == (None, None, False)
+    assert (found.usd_per_month, found.saving, found.is_cheaper) == (None, None, False)

@@ -19,6 +19,7 @@ from trnsim.decide.pilot.choose import PilotRequest, pilot
 from trnsim.decide.pilot.measure import read_logs
 from trnsim.decide.pilot.refit import Factor
 from trnsim.decide.pilot.renew import result, workload_decision
+from trnsim.decide.pilot.thresholds import FAILURES, Threshold
 from trnsim.decide.times import Predictor
 
 COMPANIES = Path(__file__).parents[1] / "companies"
@@ -123,6 +124,14 @@ def test_a_rate_of_one_accelerator_counts_each_rank(laws):
     ]
     found = laws.result(read_logs(laws.pilot, paths))
     assert found.there.factor == pytest.approx(1.3, rel=0.01)
+
+
+def test_failed_requests_of_a_training_pilot_are_not_measured(laws):
+    """A threshold that no pilot of training has, in a file that was changed by hand."""
+    threshold = Threshold(FAILURES, "of all", 0.01, is_least=False, source="")
+    pilot = replace(laws.pilot, thresholds=(threshold,))
+    (check,) = laws.result(laws.logs(), pilot).checks
+    assert (check.is_met, check.note) == (None, "not measured")
 
 
 def checks(found):

@@ -92,8 +92,11 @@ def _pareto_chart(workload: WorkloadDecision, figures: Figures, index: int) -> s
 
 def _labelled_names(workload: WorkloadDecision, points: list[Dot]) -> set[str]:
     """Names of the instances with a label: today's, the best, the cheapest and the fastest."""
-    in_time = [dot for dot in points if dot.kind != "out"] or points
-    extremes = (min(in_time, key=lambda dot: dot.x).name, min(in_time, key=lambda dot: dot.y).name)
+    dots_in_time = [dot for dot in points if dot.kind != "out"] or points
+    extremes = (
+        min(dots_in_time, key=lambda dot: dot.x).name,
+        min(dots_in_time, key=lambda dot: dot.y).name,
+    )
     return {workload.today.instance, *extremes, *([workload.best] if workload.best else [])}
 
 
@@ -111,13 +114,13 @@ def compared_candidates(workload: WorkloadDecision) -> list[Candidate]:
     priced_candidates = [
         option for option in workload.candidates if option.usd_per_month is not None and option.ms
     ]
-    cheapest = sorted(
+    sorted_candidates = sorted(
         priced_candidates,
         key=lambda option: option.usd_per_month.p50 if option.usd_per_month else 0.0,
     )
-    neuron = [option for option in cheapest if option.is_neuron]
+    neuron_candidates = [option for option in sorted_candidates if option.is_neuron]
     sides = map(workload.candidate, (workload.today.instance, workload.best))
-    selected_candidates = [*sides, *neuron[:1], *cheapest[:1]]
+    selected_candidates = [*sides, *neuron_candidates[:1], *sorted_candidates[:1]]
     candidates_by_instance = {
         option.instance: option
         for option in selected_candidates
@@ -138,8 +141,8 @@ def _causes(workload: WorkloadDecision, index: int, places: dict[str, int], fiel
     unit = "USD a month" if field == "usd" else _MS_UNIT_BY_KIND[workload.kind]
     caption = f"By cause: {unit}"
     options = compared_candidates(workload)
-    with_causes = [option for option in options if getattr(option, field)]
-    if not with_causes:
+    charted_options = [option for option in options if getattr(option, field)]
+    if not charted_options:
         return _empty_chart(caption, "There is nothing to show: no prediction with a price.")
     causes = list(dict.fromkeys(cause for option in options for cause in option.ms))
     colours = {cause: colour(number) for number, cause in enumerate(causes)}
@@ -159,7 +162,7 @@ def _causes(workload: WorkloadDecision, index: int, places: dict[str, int], fiel
             ),
             amount(sum(getattr(option, field).values())),
         )
-        for option in with_causes
+        for option in charted_options
     ]
     return chart(caption, bars(rows), legend([(colours[cause], cause) for cause in causes]))
 

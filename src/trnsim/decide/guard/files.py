@@ -130,7 +130,9 @@ def _split_lines(cost: WorkloadSplit | None) -> list[str]:
     """Cost of the operators that stay on a GPU."""
     if cost is None:
         return []
-    verdict = "" if cost.saving is None else f"; {'it pays' if cost.pays else 'it does not pay'}"
+    verdict = (
+        "" if cost.saving is None else f"; {'it pays' if cost.is_cheaper else 'it does not pay'}"
+    )
     operators = markdown_text(", ".join(dict.fromkeys(cost.operators)))
     usd = "no price" if cost.usd_per_month is None else f"{amount(cost.usd_per_month)} USD a month"
     text = (

@@ -75,18 +75,18 @@ def limits(workload: WorkloadDecision) -> WorkloadLimits:
         raise BadInput(f"{workload.name}: best is {workload.best}, which is no candidate")
     unit = UNITS.get(workload.volume_unit)
     hours, usd, saving = candidate.hours, candidate.usd_per_month, candidate.saving
-    rate = slowest = break_even = None
+    rate = slowest_rate = break_even_rate = None
     if unit and hours:
         rate = workload.volume / (3600 * hours.p50)
-        slowest = workload.volume / (3600 * hours.p90)
-        break_even = rate * (1 - saving.p50) if saving else None
+        slowest_rate = workload.volume / (3600 * hours.p90)
+        break_even_rate = rate * (1 - saving.p50) if saving else None
     return WorkloadLimits(
         workload=workload,
         candidate=candidate,
         unit=unit,
         rate=rate,
-        slowest_rate=slowest,
-        break_even_rate=break_even,
+        slowest_rate=slowest_rate,
+        break_even_rate=break_even_rate,
         usd_per_unit=usd.p50 / workload.volume if unit and usd else None,
         today_usd_per_unit=workload.today.usd_per_month / workload.volume if unit else None,
     )

@@ -198,5 +198,5 @@ def _is_as_predicted(workload: WorkloadDecision, saving: float) -> bool | None:
 def _missing_months(months: Iterable[str]) -> tuple[str, ...]:
     """Months between the first and the last that are missing."""
     numbers = sorted(int(month[:4]) * 12 + int(month[5:]) - 1 for month in months)
-    absent = sorted(set(range(numbers[0], numbers[-1])) - set(numbers))
-    return tuple(f"{number // 12}-{number % 12 + 1:02}" for number in absent)
+    missing_numbers = sorted(set(range(numbers[0], numbers[-1])) - set(numbers))
+    return tuple(f"{number // 12}-{number % 12 + 1:02}" for number in missing_numbers)

@@ -48,7 +48,7 @@ class WorkloadSplit:
     saving: float | None
 
     @property
-    def pays(self) -> bool:
+    def is_cheaper(self) -> bool:
         """True if the split workload costs less than today."""
         return self.saving is not None and self.saving > 0
 

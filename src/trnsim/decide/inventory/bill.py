@@ -228,8 +228,10 @@ def _usage_sum(left: Usage, right: Usage) -> Usage:
 
 
 def _no_accelerators(path: Path, other_types: dict[str, int]) -> BadInput:
-    frequent = sorted(other_types, key=lambda name: -other_types[name])[:_MOST_SHOWN_TYPES]
-    content = f"only {', '.join(frequent)}" if frequent else "no running instance at all"
+    frequent_types = sorted(other_types, key=lambda name: -other_types[name])[:_MOST_SHOWN_TYPES]
+    content = (
+        f"only {', '.join(frequent_types)}" if frequent_types else "no running instance at all"
+    )
     return fault(
         path,
         f"no usage of accelerators; the report has {content}",

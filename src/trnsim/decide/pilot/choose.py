@@ -99,20 +99,20 @@ def pilot(
 def _selected_workloads(workloads: list[Workload], name: str | None) -> list[Workload]:
     if name is None:
         return workloads
-    selected = [workload for workload in workloads if workload.name == name]
-    if not selected:
+    selected_workloads = [workload for workload in workloads if workload.name == name]
+    if not selected_workloads:
         names = [workload.name for workload in workloads]
-        near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        similar_names = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
         raise BadInput(
             f"--workload {name!r} is not in the inventory; legal: {', '.join(names)}",
-            fix=f"do you mean {' or '.join(near)}?" if near else "",
+            fix=f"do you mean {' or '.join(similar_names)}?" if similar_names else "",
         )
-    return selected
+    return selected_workloads
 
 
 @dataclass(frozen=True)
 class _Survey:
-    """Survey of the workloads: whether each can have a pilot, and which."""
+    """Search of the pilots that workloads can have, at the prices and draws of an assessment."""
 
     places: WorkloadPlacements
     rows: Catalogue
@@ -121,28 +121,28 @@ class _Survey:
 
     def prospect(self, workload: Workload, decision: WorkloadDecision) -> _Prospect:
         """The workload with its pilot, or with the reason why it can have none."""
-        here = self.places.here(workload)
-        if here.speed is None:
-            return self._refused(workload, f"today's instance is not predicted: {here.refused}")
+        origin = self.places.origin(workload)
+        if origin.speed is None:
+            return self._refused(workload, f"today's instance is not predicted: {origin.refused}")
         if self.request.workload is None:
             for rule in decision.rules:
                 if rule.applies and rule.effect == FORBIDS:
                     return self._refused(workload, f"{rule.name}: {rule.evidence}")
         comparison = WorkloadComparison(
             workload,
-            here,
+            origin,
             Draws(workload.name, self.options.seed, self.options.draws),
             float(PAYBACK_LIMIT_MONTHS),
         )
         pairs = self._stakes(workload, decision, comparison)
         if not pairs:
             return self._refused(workload, "no place on AWS's chips has a time and a price")
-        there, stake = max(pairs, key=lambda pair: (pair[1].value_usd, pair[1].net_usd))
+        destination, stake = max(pairs, key=lambda pair: (pair[1].value_usd, pair[1].net_usd))
         try:
-            runs = self._runs(workload, here, there, comparison.price)
+            runs = self._runs(workload, origin, destination, comparison.price)
         except EmulatorError as error:
-            return self._refused(workload, f"{there.instance.name}: {error.reason}")
-        cost = migration_between(here, there)
+            return self._refused(workload, f"{destination.instance.name}: {error.reason}")
+        cost = migration_between(origin, destination)
         return _Prospect(workload, pilot_value(workload.name, stake, runs), runs, cost, stake.ratio)
 
     @staticmethod
@@ -163,20 +163,20 @@ class _Survey:
                 or option.instance == decision.today.instance
             ):
                 continue
-            there = self.places.there(workload, option.instance, comparison.here)
-            stake = _stake(there, comparison)
-            if stake is not None and there.is_open and option.slo != "missed":
-                stakes.append((there, stake))
+            destination = self.places.destination(workload, option.instance, comparison.origin)
+            stake = _stake(destination, comparison)
+            if stake is not None and destination.is_open and option.slo != "missed":
+                stakes.append((destination, stake))
         return stakes
 
     def _runs(
         self,
         workload: Workload,
-        here: WorkloadPlacement,
-        there: WorkloadPlacement,
+        origin: WorkloadPlacement,
+        destination: WorkloadPlacement,
         price: DatedPrice | None,
     ) -> PilotSides:
-        placements = {TODAY: (here, price), THERE: (there, price_of(there))}
+        placements = {TODAY: (origin, price), THERE: (destination, price_of(destination))}
         return sides.pilot_sides(
             workload,
             {
@@ -195,17 +195,17 @@ def price_of(place: WorkloadPlacement) -> DatedPrice | None:
     return listed_price(place.price) or listed_price(place.reference)
 
 
-def _stake(there: WorkloadPlacement, comparison: WorkloadComparison) -> Stake | None:
+def _stake(destination: WorkloadPlacement, comparison: WorkloadComparison) -> Stake | None:
     """Stakes of a move to a placement; None without a speed and a price on both sides."""
-    here, price, usd = comparison.here, comparison.price, price_of(there)
-    if there.speed is None or here.speed is None or price is None or usd is None:
+    origin, price, usd = comparison.origin, comparison.price, price_of(destination)
+    if destination.speed is None or origin.speed is None or price is None or usd is None:
         return None
-    ratio = there.hours * usd.usd_per_hour / (here.hours * price.usd_per_hour)
+    ratio = destination.hours * usd.usd_per_hour / (origin.hours * price.usd_per_hour)
     return Stake(
         bill=comparison.bill,
         ratio=ratio,
-        sigma=difference_sigma(there.speed.sigmas, here.speed.sigmas),
-        migration_usd=migration_between(here, there).usd,
+        sigma=difference_sigma(destination.speed.sigmas, origin.speed.sigmas),
+        migration_usd=migration_between(origin, destination).usd,
         limit_months=comparison.limit_months,
     )
 

@@ -27,12 +27,12 @@ RESULTS: Final = (DECISION, DOCUMENT)
 
 def renewed_decision(pilot: Pilot, result: PilotResult) -> Decision:
     """The decision on the inventory, with a renewed decision on the pilot's workload."""
-    before = pilot.decision
+    old_decision = pilot.decision
     workloads = tuple(
         result.renewed if workload.name == pilot.workload else workload
-        for workload in before.workloads
+        for workload in old_decision.workloads
     )
-    return replace(before, workloads=workloads)
+    return replace(old_decision, workloads=workloads)
 
 
 def write(pilot: Pilot, result: PilotResult, folder: Path) -> list[Path]:
@@ -51,14 +51,14 @@ def write(pilot: Pilot, result: PilotResult, folder: Path) -> list[Path]:
 
 def document(pilot: Pilot, result: PilotResult) -> str:
     """Page in Markdown for the people who decide and the people who migrate."""
-    before, after = pilot.workload_decision, result.renewed
-    close = " (a close call)" if after.is_close_call else ""
+    old_decision, new_decision = pilot.workload_decision, result.renewed
+    close = " (a close call)" if new_decision.is_close_call else ""
     workload = markdown_text(pilot.workload)
     parts = [
         f"# Migration: {workload}, {pilot.today.instance} to {pilot.there.instance}",
         (
-            f"**{after.verdict}**{close}. {markdown_text(after.reason)}.\n\nBefore the pilot: "
-            f"{before.verdict}. {markdown_text(before.reason)}."
+            f"**{new_decision.verdict}**{close}. {markdown_text(new_decision.reason)}.\n\n"
+            f"Before the pilot: {old_decision.verdict}. {markdown_text(old_decision.reason)}."
         ),
         "## What was measured",
         _measurement_table(pilot, result),
@@ -73,9 +73,9 @@ def document(pilot: Pilot, result: PilotResult) -> str:
         "## The decision, before and after",
         _comparison(pilot, result),
         "## Steps of the migration",
-        _steps(pilot, after),
+        _steps(pilot, new_decision),
         "## Fallback",
-        _fallback(after),
+        _fallback(new_decision),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -160,35 +160,37 @@ def _money(candidate: Candidate | None) -> tuple[str, ...]:
     )
 
 
-def _steps(pilot: Pilot, after: WorkloadDecision) -> str:
+def _steps(pilot: Pilot, new_decision: WorkloadDecision) -> str:
     """Numbered steps of the migration, or the reason not to begin it."""
-    if after.verdict is Verdict.NEEDS_QUOTE:
-        candidate = after.candidate(after.best or pilot.there.instance)
+    if new_decision.verdict is Verdict.NEEDS_QUOTE:
+        candidate = new_decision.candidate(new_decision.best or pilot.there.instance)
         limit = None if candidate is None else candidate.break_even_usd_per_hour
         remark = "" if limit is None else f" It pays back below {amount(limit)} USD an hour."
-        return f"None yet: ask AWS for a price of {after.best}.{remark}"
-    if after.verdict not in MOVED:
-        return f"None: stay on {after.today.instance}."
+        return f"None yet: ask AWS for a price of {new_decision.best}.{remark}"
+    if new_decision.verdict not in MOVED:
+        return f"None: stay on {new_decision.today.instance}."
     cost = pilot.migration_usd
-    move, name = after.migration, markdown_text(pilot.workload)
-    operators = markdown_text(", ".join(dict.fromkeys(after.split)))
+    move, name = new_decision.migration, markdown_text(pilot.workload)
+    operators = markdown_text(", ".join(dict.fromkeys(new_decision.split)))
     steps = [
         f"Plan the work: {amount(cost)} USD, at {amount(move.usd_per_week)} USD an engineer-week.",
-        f"Keep today's {after.today.instance} until every threshold above is met.",
+        f"Keep today's {new_decision.today.instance} until every threshold above is met.",
         *([f"Keep a GPU for what AWS's chips do not run: {operators}."]
-          if after.split else []),
+          if new_decision.split else []),
         "Compile ahead, and keep the compile cache where all instances read it.",
-        f"Move a part of {name} to {after.best}, and compare results with today's.",
+        f"Move a part of {name} to {new_decision.best}, and compare results with today's.",
         "Move the rest while alerts are quiet for a day.",
         "Give GPUs back as the guard's page says, and check each month's bill.",
     ]  # fmt: skip
-    if after.verdict is Verdict.PILOT:
-        steps.insert(0, f"Settle first what makes this a pilot: {markdown_text(after.reason)}.")
+    if new_decision.verdict is Verdict.PILOT:
+        steps.insert(
+            0, f"Settle first what makes this a pilot: {markdown_text(new_decision.reason)}."
+        )
     return "\n".join(f"{number}. {step}" for number, step in enumerate(steps, 1))
 
 
-def _fallback(after: WorkloadDecision) -> str:
-    if after.verdict not in MOVED:
+def _fallback(new_decision: WorkloadDecision) -> str:
+    if new_decision.verdict not in MOVED:
         return "Nothing moves, so there is nothing to fall back from."
     return (
         "Rules of fallback, GPUs to keep, alerts and a page are written by\n\n"

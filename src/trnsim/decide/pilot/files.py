@@ -91,12 +91,12 @@ def write(pilot: Pilot, launch: Mapping[str, str], folder: Path) -> list[Path]:
 def readme(pilot: Pilot, launch: Mapping[str, str]) -> str:
     """Page in Markdown for the people who run the pilot."""
     today, there = pilot.today, pilot.there
-    before = pilot.workload_decision
+    old_decision = pilot.workload_decision
     parts = [
         f"# Pilot: {markdown_text(pilot.workload)}, {today.instance} and {there.instance}",
         (
-            f"Decision of {pilot.decision.as_of}: **{before.verdict}**. "
-            f"{markdown_text(before.reason)}.\n"
+            f"Decision of {pilot.decision.as_of}: **{old_decision.verdict}**. "
+            f"{markdown_text(old_decision.reason)}.\n"
             "\n"
             f"Why this workload: {pilot.why}."
         ),

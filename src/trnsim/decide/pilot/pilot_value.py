@@ -6,7 +6,7 @@
 
 The value is the expected value of perfect information about performance (Howard 1966). It has the
 closed form of a put option, with K the highest cost on the candidate at which the move pays back in
-time, and R the median cost there:
+time, and R the median cost on the candidate:
 
     E[max(0, net)] = K N(d) - R e^(sigma^2 / 2) N(d - sigma),  d = ln(K / R) / sigma
 """

@@ -87,10 +87,10 @@ class PilotPredictor(Predictor):
 
 def _measured_speed(speed: Speed, name: str, factor: Factor) -> Speed:
     """A speed with its measured factor, whose only uncertainty is the error of the runs."""
-    slower = _slower(speed, factor.value)
+    slower_speed = _slower(speed, factor.value)
     error = {"median": _MEDIAN_ERROR_SIGMAS * factor.sigma, "p90": P90_ERROR_SIGMAS * factor.sigma}
     return replace(
-        slower,
+        slower_speed,
         sigmas={f"pilot on {name}": factor.sigma} if factor.sigma else {},
         family=FAMILY,
         is_validated=True,

@@ -120,12 +120,12 @@ def workload_decision(
     scan: Scan | None = None,
 ) -> WorkloadDecision:
     """Decision about the pilot's workload with measured factors, among the same candidates."""
-    before: Decision = pilot.decision
+    old_decision: Decision = pilot.decision
     options = AssessmentOptions(
-        kind=before.kind,
-        as_of=date.fromisoformat(before.as_of),
-        seed=before.seed,
-        draws=before.draws,
+        kind=old_decision.kind,
+        as_of=date.fromisoformat(old_decision.as_of),
+        seed=old_decision.seed,
+        draws=old_decision.draws,
         is_mixed=pilot.is_mixed,
     )
     names = [option.instance for option in pilot.workload_decision.candidates]
@@ -136,11 +136,11 @@ def workload_decision(
 
 def _held_back(decision: WorkloadDecision, failed_checks: list[Check]) -> WorkloadDecision:
     """The decision, but "pilot" in place of "go" if losses or logits missed their thresholds."""
-    wrong = [check.name for check in failed_checks if check.name in (LOSS, LOGITS)]
-    if decision.verdict is not Verdict.GO or not wrong:
+    missed_names = [check.name for check in failed_checks if check.name in (LOSS, LOGITS)]
+    if decision.verdict is not Verdict.GO or not missed_names:
         return decision
-    reason = f"{' and '.join(wrong)} left the band, and why must be known first; {decision.reason}"
-    return replace(decision, verdict=Verdict.PILOT, reason=reason)
+    reason = f"{' and '.join(missed_names)} left the band, and why must be known first"
+    return replace(decision, verdict=Verdict.PILOT, reason=f"{reason}; {decision.reason}")
 
 
 def _check(
@@ -221,7 +221,7 @@ def _latency(name: str, logs: Logs) -> float | None:
     return max(values) if values and len(values) == len(latencies) else None
 
 
-def _failures(logs: Logs) -> float:
-    """Largest share of failed requests over the candidate's logs."""
+def _failures(logs: Logs) -> float | None:
+    """Largest share of failed requests over the candidate's load tests; None without one."""
     loads = [log.run for log in logs.runs[THERE] if isinstance(log.run, Load)]
-    return max(load.failed / (load.failed + load.requests) for load in loads)
+    return max((load.failed / (load.failed + load.requests) for load in loads), default=None)

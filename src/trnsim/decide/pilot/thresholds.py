@@ -120,13 +120,15 @@ def _correctness(run: PilotRun) -> list[Threshold]:
 
 def _speed(runs: PilotSides, money: Money) -> list[Threshold]:
     there, today, unit = runs.there, runs.today, f"{runs.run.unit}/s"
-    slowest = there.rate_per_s.p10 / there.instances
+    slowest_per_s = there.rate_per_s.p10 / there.instances
     source = "P10 of the prediction, an instance"
-    limits = [Threshold(SLOWEST, unit, slowest, is_least=True, source=source)]
-    even = break_even(today, there, money)
-    if even is not None:
+    limits = [Threshold(SLOWEST, unit, slowest_per_s, is_least=True, source=source)]
+    break_even_ratio = break_even(today, there, money)
+    if break_even_ratio is not None:
         source = "an instance there over one of today's, from which it pays back in time"
-        limits.append(Threshold(BREAK_EVEN, "there / today", even, is_least=True, source=source))
+        limits.append(
+            Threshold(BREAK_EVEN, "there / today", break_even_ratio, is_least=True, source=source)
+        )
     if money.budget > 0:
         source = f"today's bill less the move's cost over {money.limit_months:.0f} months"
         usd = money.budget * money.bill

@@ -127,12 +127,12 @@ class _Reader:
         """Count a call of a PyTorch function, and add a finding if it has no lowering."""
         if not name.startswith("torch.") or name.startswith(_DEVICE_MODULES):
             return
-        support, missing = lowering(name)
+        support, missing_names = lowering(name)
         if support is Lowering.LOWERED:
             self.program.lowered += 1
         elif support is Lowering.MISSING:
             self.program.unlowered += 1
-            advice = NO_LOWERING_ADVICE.format(", ".join(missing))
+            advice = NO_LOWERING_ADVICE.format(", ".join(missing_names))
             self.program.findings.add(ScanFinding(self.file, line, "operator", name, "M", advice))
         elif is_function(name):
             self.program.unknown.add(name)

@@ -61,12 +61,12 @@ def best_estimate(
             break
     if not trials:
         raise refusal or InternalError("no batch was tried")
-    in_time = [trial for trial in trials if limit is None or trial.latency_s.p50 <= limit]
-    if in_time:
-        best = max(in_time, key=lambda trial: trial.items_per_s.p50)
+    trials_in_time = [trial for trial in trials if limit is None or trial.latency_s.p50 <= limit]
+    if trials_in_time:
+        best = max(trials_in_time, key=lambda trial: trial.items_per_s.p50)
     else:
         best = min(trials, key=lambda trial: trial.latency_s.p50)
-    return best, None if limit is None else bool(in_time)
+    return best, None if limit is None else bool(trials_in_time)
 
 
 def _input_sizes(workload: Workload, batch: int) -> InputSizes:

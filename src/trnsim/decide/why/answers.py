@@ -90,9 +90,10 @@ def _answers_by_name(items: Sequence[Any], source: str) -> dict[str, Mapping[str
     if len(full_names) < len(items):
         raise _no_answer(source)
     if len(set(full_names)) < len(full_names):
-        twice = Counter(full_names).most_common(1)[0][0]
+        repeated_name = Counter(full_names).most_common(1)[0][0]
         raise BadInput(
-            f"{source} answers twice for {twice}; legal: one answer for each platform or workload",
+            f"{source} answers twice for {repeated_name}; legal: one answer for each platform or "
+            "workload",
             fix="leave one out",
         )
     return dict(zip(full_names, items, strict=True))

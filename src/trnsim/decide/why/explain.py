@@ -407,8 +407,10 @@ def _log_figure_changes(old: PlanAnswer, new: PlanAnswer) -> tuple[AnswerChange,
         return ()
     plans = new if old.is_measured else old
     shared_keys = [key for key in old.fields if key in new.fields]
-    before, after = ({key: answer.fields[key] for key in shared_keys} for answer in (old, new))
-    return difference("", before, after, _TIME_FIELDS_BY_KIND.get(plans.kind, ())).figures
+    old_fields, new_fields = (
+        {key: answer.fields[key] for key in shared_keys} for answer in (old, new)
+    )
+    return difference("", old_fields, new_fields, _TIME_FIELDS_BY_KIND.get(plans.kind, ())).figures
 
 
 def _is_within(time: Time, reference: Time) -> bool | None:
