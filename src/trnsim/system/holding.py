@@ -56,24 +56,24 @@ def smallest_holding(
         BadInput: tokens or sequences are not positive, or a token has no learned position.
     """
     _check(model, tokens, sequences)
-    usable = (1 - RESERVE) * machine.memory_bytes
+    usable_bytes = (1 - RESERVE) * machine.memory_bytes
     ranks = machine.ranks_per_instance
     holdings = [
         option
         for tensor in range(1, ranks + 1)
         if ranks % tensor == 0
-        and (option := _holding_of(model, tensor, ranks, usable, tokens, sequences)) is not None
+        and (option := _holding_of(model, tensor, ranks, usable_bytes, tokens, sequences))
+        is not None
     ]
     return min(holdings, key=lambda option: (option.instances, option.pipeline), default=None)
 
 
 def _holding_of(
-    model: Architecture, tensor: int, ranks: int, usable: float, tokens: int, sequences: int
+    model: Architecture, tensor: int, ranks: int, usable_bytes: float, tokens: int, sequences: int
 ) -> Holding | None:
     """The holding with the fewest pipeline stages for a tensor parallel size; None if none fits.
 
-    `ranks` is the number of ranks of an instance, and `usable` the bytes of a rank that may be
-    used.
+    `ranks` is the number of ranks of an instance.
     """
     split = Split(tensor=tensor)
     cache = cache_bytes(model, tokens, split, tokens) if model.is_generating else 0.0
@@ -81,9 +81,11 @@ def _holding_of(
     layers = model.depth
     for stage_layers in range(layers, 0, -1):
         stage_bytes = total_bytes * stage_layers / layers
-        if stage_bytes <= usable:
+        if stage_bytes <= usable_bytes:
             stages = math.ceil(layers / stage_layers)
-            return Holding(math.ceil(tensor * stages / ranks), tensor, stages, stage_bytes, usable)
+            return Holding(
+                math.ceil(tensor * stages / ranks), tensor, stages, stage_bytes, usable_bytes
+            )
     return None
 
 

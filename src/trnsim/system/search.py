@@ -89,16 +89,18 @@ def map(  # noqa: A001  what it is: trnsim.system.search.map
     results_at: dict[int, ChunkResult] = {}
     uncached: list[Chunk] = []
     for start, part in chunks:
-        stored = disk_cache.read(_cache_key(function, part), partial(_stored_result, len(part)))
-        if stored is None:
+        stored_result = disk_cache.read(
+            _cache_key(function, part), partial(_stored_result, len(part))
+        )
+        if stored_result is None:
             uncached.append((start, part))
         else:
-            results_at[start] = stored
-    count = sum(len(stored.values) for stored in results_at.values())
+            results_at[start] = stored_result
+    count = sum(len(stored_result.values) for stored_result in results_at.values())
     with closing(
         _chunk_results(function, uncached, ray, processes, until_s, most_in_process)
-    ) as evaluated:
-        for (start, part), (values, corrections) in evaluated:
+    ) as chunk_results:
+        for (start, part), (values, corrections) in chunk_results:
             results_at[start] = ChunkResult(json.loads(json.dumps(values)), corrections)
             disk_cache.write(_cache_key(function, part), results_at[start]._asdict())
             count += len(part)

@@ -6,7 +6,7 @@ from trnsim.arch.catalogue import catalogue, parse
 from trnsim.system.claims.published import yaml_data
 from trnsim.system.claims.rates import stored_rates
 from trnsim.system.claims.rows import RowReader
-from trnsim.system.claims.series import COMPARED, SERIES, workload_names
+from trnsim.system.claims.series import COMPARISONS, SERIES, workload_names
 
 PAIR = {"ours": "trn1.32xlarge", "theirs": "p4d.24xlarge"}
 
@@ -32,7 +32,7 @@ def test_one_workload_has_no_mean(shipped):
 
 def test_comparisons_are_of_usd_for_equal_work():
     """By hand: 2 USD against 5 for the same work."""
-    found = {name: compare(2.0, 5.0) for name, compare in COMPARED.items()}
+    found = {name: compare(2.0, 5.0) for name, compare in COMPARISONS.items()}
     assert found == {
         "gain": pytest.approx(150),
         "less_than": pytest.approx(60),

@@ -36,6 +36,27 @@ def test_steps_until_a_block_serves(scenario_of, weights_s, steps):
     assert need.ready_steps(found, found.services[0]) == steps
 
 
+@pytest.mark.parametrize(
+    "replaced",
+    [
+        {RATE: "replica_chips: 64\n    requests_per_s: 1e-9", "_s: 90": "_s: 1e12"},
+        {RATE: RATE + "\n    weights_s: 3600", "hours: 1e12": "hours: 1"},
+    ],
+)
+def test_a_service_that_no_fleet_serves_needs_every_block(scenario_of, replaced):
+    """A block serves 1e-21 of the demand; or restarts after failures take all of its time."""
+    found = scenario_of(replaced)
+    wanted = need.needs(found, "p50")
+    assert need.allotment(found, wanted).tolist() == [[found.blocks]] * 24
+
+
+def test_a_service_without_demand_or_rate_needs_no_block(scenario_of):
+    found = scenario_of(
+        {RATE: RATE + "\n    weights_s: 3600", "hours: 1e12": "hours: 1", "_s: 90": "_s: 0"}
+    )
+    assert not need.needs(found, "p50").any()
+
+
 def test_what_can_be_given_goes_to_the_first(scenario_of):
     wanted = np.array([[5, 5], [25, 5], [18, 5]])
     assert need.allotment(scenario_of(), wanted).tolist() == [[5, 5], [20, 0], [18, 2]]

@@ -68,6 +68,14 @@ def test_weights_of_neuron_are_those_of_the_checkpoint_or_of_its_own_configurati
     ] == ("mxfp4")
 
 
+def test_vllm_has_no_option_of_int8_weights():
+    """They are those of a checkpoint (vLLM's documentation, INT8 W8A8); fp8 ones may be made."""
+    text = command("p5en", quantization="int8")
+    assert text.startswith("# INT8 weights are those of a checkpoint")
+    assert "--quantization" not in words(text)
+    assert "# FP8" not in command("p5en", quantization="fp8")
+
+
 def test_vllm_is_allowed_lengths_beyond_the_positions_of_training():
     assert "VLLM_ALLOW" not in command(max_model_len=131_072, max_num_seqs=1)
     text = command(max_model_len=131_200, max_num_seqs=1)

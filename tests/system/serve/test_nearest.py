@@ -32,5 +32,8 @@ def test_an_instance_keeps_an_slo_if_a_request_alone_does():
         slo = Slo(tpot_s=limit_s)
         assert keeps_alone(LLAMA, machine("trn1"), ServerOptions(), PATTERN, slo) is expected
     assert not keeps_alone(LLAMA, machine("inf1.xlarge"), ServerOptions(), PATTERN, Slo(1.0))
+    options = ServerOptions(host_s=0.06)
+    assert not keeps_alone(LLAMA, machine("trn1"), options, PATTERN, Slo(tpot_s=0.05))
+    assert keeps_alone(LLAMA, machine("trn1"), options, PATTERN, Slo(tpot_s=0.11))
     odd = ServerOptions(quantization="awq")
     assert not keeps_alone(LLAMA, machine("trn1"), odd, PATTERN, Slo(1.0))

@@ -42,6 +42,13 @@ def test_a_prefix_without_a_length_is_as_long_as_its_shortest_prompt(tmp_path):
     assert [one.prefix_tokens for one in load] == [70, 70, 80]
 
 
+def test_a_prefix_with_a_lone_surrogate_is_written(tmp_path):
+    load = (Request(0.0, 90, 1, "\ud800", 64),)
+    for name, expected in (("o.jsonl", "\ud800"), ("o.csv", "\\ud800")):
+        write(tmp_path / name, load, [0.0])
+        assert read(tmp_path / name)[0].prefix == expected
+
+
 def test_a_prefix_may_be_called_zero(tmp_path):
     row = '{"arrival": 0, "input": 90, "output": 1, "prefix": 0, "prefix_tokens": 64}\n'
     header = "arrival,input,output,prefix,prefix_tokens\n"

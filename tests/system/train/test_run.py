@@ -132,6 +132,10 @@ def test_a_job_that_keeps_most_of_its_time_has_nothing_to_explain():
     assert not goodput(1024, 64).why
 
 
+def test_any_number_of_spares_is_answered_at_once():
+    assert goodput(64, 4, Reliability(spares=10**12)) == goodput(64, 4, Reliability(spares=10**3))
+
+
 def test_spares_that_are_there_already_are_not_named():
     lost = goodput(1024, 64, Reliability(chip_mtbf_s=3600 * 10, spares=200_000))
     assert 0 < lost.goodput < 0.5

@@ -143,6 +143,16 @@ def test_every_axis_moves_the_step(changed, steps, layout):
     assert steps.step(replace(layout, **changed)).step_s != steps.step(layout).step_s
 
 
+def test_an_update_moves_the_bytes_of_its_dtype(llama, trn2, layout):
+    """AdamW, of each parameter: 2 x 12 + 4 + 2 bytes in BF16 with a copy; 2 x 8 + 4 + 8 in FP32."""
+    steps = TrainingSteps(llama, trn2)
+    bf16, fp32 = (
+        steps.timed(replace(layout, dtype=dtype), ()).parts_s["optimizer"]
+        for dtype in ("bf16", "fp32")
+    )
+    assert fp32 / bf16 == pytest.approx(28 / 30)
+
+
 def test_experts_ranks_move_the_step(mixtral, trn2):
     where = TrainingSteps(mixtral, trn2)
     one = Layout(tensor=8, data=32, is_sequence=True, global_batch=64, zero=3)

@@ -140,7 +140,7 @@ def _limit_notes(rows: Sequence[_Row], limits: RunLimits) -> list[Block]:
         tried = f"; of {len(counts)} numbers of instances, {span}" if len(counts) > 1 else ""
         notes = [f"{kind} run that keeps {limits}: {row.label}, {_run_words(row)}{late}{tried}"]
     for row in rows:
-        if missed := limits.missed(row.run):
+        if missed := limits.missed_limits(row.run):
             notes.append(f"{row.label} misses the {enumerated(missed, 'and')}: {_run_words(row)}")
     return [Note(notes[0], kind="strong"), *map(Note, notes[1:])]
 
@@ -171,7 +171,7 @@ def _limit_values(
         "limits": {
             "deadline_s": limits.deadline_s,
             "budget_usd": limits.usd,
-            "missed": limits.missed(run),
+            "missed": limits.missed_limits(run),
             "is_best": best is not None and run is runs[best],
             "feasible": feasible_options(limits, runs) if best is None else [],
         }

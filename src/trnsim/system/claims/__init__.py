@@ -2,8 +2,8 @@
 
 The documents: 000, 002 and 003 are one note, "AWS Trainium AI Accelerator Chips", in German,
 English and Spanish; 001 is "Amazon Trainium und Inferentia", a guide of 2025-12-11. Their sentences
-are data (``claims.yaml``), with the claimed numbers as literals and the formulas of ours. Ours are
-read from catalogue rows and published documents (``facts.yaml``) or computed by the planner
+are data (``claims.yaml``): claimed numbers as literals, and formulas of our numbers. Our numbers
+are read from catalogue rows and published documents (``facts.yaml``) or computed by the planner
 (``rates.json``), on every basis (prices, workloads) that the data allow; the verdict compares
 claimed and recomputed numbers (`trnsim.system.claims.verdict`).
 """

@@ -57,7 +57,7 @@ def rate(rows: RowReader, workload: str, instance: str) -> Amount:
 
 
 def geometric_mean(amounts: Sequence[Amount]) -> Amount:
-    """The geometric mean, which does not depend on which of two instances is the reference."""
+    """The geometric mean of amounts: the same ratio whichever instance is the reference."""
     logs = [math.log(amount.value) for amount in amounts]
     origins = citations(origin for amount in amounts for origin in amount.origins)
     return Amount(math.exp(sum(logs) / len(logs)), origins)

@@ -48,17 +48,17 @@ def _part(part: Mapping[str, Any], rows: RowReader) -> ClaimPart:
 def _figures(entries: Sequence[Mapping[str, Any]], rows: RowReader) -> Iterator[BasisOrGap]:
     """Our values of a claimed quantity, or names of unknown inputs, from entries of the file."""
     for entry in entries:
-        (first, option), *_ = entry.items()
-        if first in SERIES:
+        (key, option), *_ = entry.items()
+        if key in SERIES:
             options = option if isinstance(option, dict) else {"name": option}
-            yield from SERIES[first](rows, **options)
-        elif first == "stated":
+            yield from SERIES[key](rows, **options)
+        elif key == "stated":
             yield stated_basis(option, entry.get("text", ""))
-        elif first == "missing":
+        elif key == "missing":
             yield option
         elif "stand_in" in entry:
             compute = partial(value_of, entry["stand_in"], rows)
             yield figure(entry["text"], compute, is_stand_in=True)
         else:
-            text = first.format(migration=f"{MIGRATION_USD:,.0f}")
+            text = key.format(migration=f"{MIGRATION_USD:,.0f}")
             yield figure(text, partial(value_of, option, rows))

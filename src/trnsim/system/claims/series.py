@@ -7,7 +7,7 @@ several series have:
 
     ours, theirs    instances: one with AWS's chips, and what it is compared with
     kind, kinds     of purchase
-    compare         comparison of USD for equal work on both sides, a key of `COMPARED`
+    compare         comparison of USD for equal work on both sides, a key of `COMPARISONS`
     of              workloads: "train" or "infer" for all of a kind, a name for one, "" for all
 """
 
@@ -39,7 +39,7 @@ def _share(ours: Amount, theirs: Amount) -> Amount:
     return 100.0 * (ours / theirs)
 
 
-COMPARED: Final = {"gain": _gain, "less_than": percent_less, "share": _share}
+COMPARISONS: Final = {"gain": _gain, "less_than": percent_less, "share": _share}
 """Comparisons of our and their USD for equal work, by name in ``claims.yaml``."""
 
 
@@ -59,7 +59,7 @@ def _compare_peaks(rows: RowReader, pair: Pair, dtypes: Sequence[str], compare: 
         rows.instance_peak(price.instance, dtype)
         for price, dtype in zip((pair.ours, pair.theirs), dtypes, strict=True)
     ]
-    return COMPARED[compare](*_usd_of_equal_work(rows, pair, *peaks))
+    return COMPARISONS[compare](*_usd_of_equal_work(rows, pair, *peaks))
 
 
 def _peak_basis(rows: RowReader, pair: Pair, dtypes: Sequence[str], compare: str) -> BasisOrGap:
@@ -80,9 +80,13 @@ def peaks(
     """Peak FLOPs per USD at every price of `theirs`, prices nearest to the documents' day first."""
     pairs = [list(rows.pairs(ours, name, [kind])) for kind in kinds for name in theirs]
     for dtype in dtypes:
-        yield from (_peak_basis(rows, dated[0], dtype, compare) for dated in pairs if dated)
-    for dated in pairs:
-        yield from (_peak_basis(rows, pair, dtypes[0], compare) for pair in dated[1:])
+        yield from (
+            _peak_basis(rows, price_pairs[0], dtype, compare)
+            for price_pairs in pairs
+            if price_pairs
+        )
+    for price_pairs in pairs:
+        yield from (_peak_basis(rows, pair, dtypes[0], compare) for pair in price_pairs[1:])
 
 
 def mixed_peaks(
@@ -115,11 +119,11 @@ def workloads(
         return _usd_of_equal_work(rows, pair, rate(rows, name, ours), rate(rows, name, theirs))
 
     def compare_workload(name: str) -> Amount:
-        return COMPARED[compare](*costs(name))
+        return COMPARISONS[compare](*costs(name))
 
     def compare_mean() -> Amount:
         mean = geometric_mean([our_usd / their_usd for our_usd, their_usd in map(costs, names)])
-        return COMPARED[compare](mean, Amount(1.0))
+        return COMPARISONS[compare](mean, Amount(1.0))
 
     if len(names) > 1:
         text = f"{len(names)} workloads, geometric mean, {pair.text}"
@@ -154,11 +158,11 @@ def hourly(
 ) -> Iterator[BasisOrGap]:
     """Per cent by which equal work costs less, if an hour of ours does `times` that of theirs."""
 
-    def saved(pair: Pair) -> Amount:
+    def saving(pair: Pair) -> Amount:
         return percent_less(rows.usd(pair.ours), rows.usd(pair.theirs) * times)
 
     for pair in rows.pairs(ours, theirs, [kind]):
-        yield stand_in(f"{text}, {pair.text}", partial(saved, pair), caveats=pair.caveats)
+        yield stand_in(f"{text}, {pair.text}", partial(saving, pair), caveats=pair.caveats)
 
 
 def table(rows: RowReader, name: str) -> Iterator[BasisOrGap]:
@@ -186,9 +190,9 @@ def prices(
     def usd(price: Price) -> Amount:
         return rows.usd(price) / rows.count(instance) if per_chip else rows.usd(price)
 
-    first = date.fromisoformat(since) if since else date.min
+    first_day = date.fromisoformat(since) if since else date.min
     quotes = [price for kind in kinds for price in rows.prices(instance, kind)]
-    quotes = [price for price in quotes if price.first_seen >= first]
+    quotes = [price for price in quotes if price.first_seen >= first_day]
     for price in quotes:
         text = f"{label(price)}, {per_chip}" if per_chip else label(price)
         yield figure(text, partial(usd, price))

@@ -65,23 +65,23 @@ class ClaimBasis:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Reasons that it may only illustrate the claim; none if it may support it."""
+        """Reasons for which the value only illustrates the claim; empty if it may support it."""
         return tuple(dict.fromkeys(origin.doubt for origin in self.origins if origin.doubt))
 
     @property
     def rows(self) -> tuple[str, ...]:
-        """Keys of the catalogue's rows that it cites."""
+        """Keys of the catalogue's rows that the value cites."""
         return _distinct(origin.row for origin in self.origins)
 
     @property
     def days(self) -> tuple[str, ...]:
-        """Days of its prices if it has any, else of all its inputs."""
+        """Days of the prices among the inputs; days of all inputs if none is a price."""
         prices = _distinct(origin.day for origin in self.origins if origin.kind is Grade.PRICE)
         return prices or _distinct(origin.day for origin in self.origins)
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Documents and models of its inputs."""
+        """Documents and models of the inputs."""
         return _distinct(origin.source for origin in self.origins)
 
 
@@ -110,7 +110,7 @@ class ClaimPart:
     is_varied: bool = False
 
     def matches(self, basis: ClaimBasis) -> bool:
-        """True if `basis` agrees with the claim, by the rule at the top of this module."""
+        """True if `basis` agrees with the claim, by the rule in the docstring of this module."""
         low, high, value = self.low, self.high, basis.value
         if isinstance(low, str) or isinstance(high, str) or isinstance(value, str):
             return value == low
@@ -120,21 +120,21 @@ class ClaimPart:
     @property
     def verdict(self) -> ClaimVerdict:
         """The verdict on the claim, by the rule in the docstring of this module."""
-        certain = [basis for basis in self.bases if not basis.doubts]
-        if self.bases and not certain:
+        certain_bases = [basis for basis in self.bases if not basis.doubts]
+        if self.bases and not certain_bases:
             return ClaimVerdict.ILLUSTRATED
-        direct = [basis for basis in certain if not basis.is_stand_in]
-        judged = direct or certain
-        hits = sum(self.matches(basis) for basis in judged)
-        if direct and hits == len(direct):
+        direct_bases = [basis for basis in certain_bases if not basis.is_stand_in]
+        judged_bases = direct_bases or certain_bases
+        hits = sum(self.matches(basis) for basis in judged_bases)
+        if direct_bases and hits == len(direct_bases):
             return ClaimVerdict.REPRODUCED
-        if hits or self._is_between(direct):
+        if hits or self._is_between(direct_bases):
             return ClaimVerdict.DEPENDS_ON_BASIS
-        return ClaimVerdict.WRONG if direct else ClaimVerdict.NOT_CHECKABLE
+        return ClaimVerdict.WRONG if direct_bases else ClaimVerdict.NOT_CHECKABLE
 
-    def _is_between(self, direct: list[ClaimBasis]) -> bool:
+    def _is_between(self, direct_bases: list[ClaimBasis]) -> bool:
         """True if varied figures lie on both sides of the claimed number."""
-        values = [basis.value for basis in direct if not isinstance(basis.value, str)]
+        values = [basis.value for basis in direct_bases if not isinstance(basis.value, str)]
         if not self.is_varied or not values or isinstance(self.low, str):
             return False
         return min(values) <= self.low <= max(values)
@@ -173,12 +173,12 @@ class Claim:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Documents and models of all its figures."""
+        """Documents and models of all figures of the claim."""
         return _distinct(source for basis in figures_of(self) for source in basis.sources)
 
     @property
     def rows(self) -> tuple[str, ...]:
-        """Keys of the catalogue's rows that it cites."""
+        """Keys of the catalogue's rows that the claim cites."""
         return _distinct(row for basis in figures_of(self) for row in basis.rows)
 
 
@@ -195,7 +195,7 @@ def figure(
     is_stand_in: bool = False,
     caveats: tuple[str, ...] = (),
 ) -> BasisOrGap:
-    """The basis from the value of `compute`, or the name of the input that it lacks."""
+    """A basis with the value of `compute`, or the name of the unknown input."""
     try:
         ours = compute()
     except Absent as absent:
@@ -228,7 +228,7 @@ def quantity(
 
 
 def text(value: float | str) -> str:
-    """A figure as text: four significant digits, never an exponent."""
+    """A figure as text: four significant digits, and all digits of a whole part."""
     if isinstance(value, str):
         return value
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"  # noqa: PLR2004  digits

@@ -59,18 +59,18 @@ def _best(scenario: Scenario, tell: Callable[[str], None]) -> tuple[FleetPlan, b
 
     Both are simulated with the demand that is planned for.
     """
-    solved, rival = solver_plan(scenario, tell), threshold(scenario)
+    solution, rival = solver_plan(scenario, tell), threshold(scenario)
     conditions = forecast_conditions(scenario, scenario.planning.demand)
-    solved_run, rival_run = (simulate(scenario, plan, conditions) for plan in (solved, rival))
-    missed = float(solved_run.missed.sum()), float(rival_run.missed.sum())
-    usd = float(solved_run.usd[0]), float(rival_run.usd[0])
+    solution_run, rival_run = (simulate(scenario, plan, conditions) for plan in (solution, rival))
+    missed = float(solution_run.missed.sum()), float(rival_run.missed.sum())
+    usd = float(solution_run.usd[0]), float(rival_run.usd[0])
     if missed[0] <= missed[1] * (1 + _EQUAL_SHARE) + _EQUAL_SHARE and usd[0] <= usd[1]:
-        return solved, True
+        return solution, True
     return rival, False
 
 
 _EQUAL_SHARE: Final = 1e-9
-"""Maximum relative difference of missed requests that count as equal."""
+"""Relative difference of missed requests up to which they count as equal."""
 
 
 def compare(

@@ -63,8 +63,6 @@ def _missing(
     for name, count in fleet.ultraservers.items():
         mean = count * fleet.ultraserver_chips * STEP_S / fleet.chip_mtbf_s
         failures = generator.poisson(mean, (draws, repair_steps + steps)).cumsum(axis=1)
-        under_repair = (
-            failures[:, repair_steps:] - failures[:, :steps] if repair_steps else 0 * failures
-        )
+        under_repair = failures[:, repair_steps:] - failures[:, :steps]
         missing += np.clip(under_repair - fleet.spares[name], 0, count)
     return missing

@@ -91,8 +91,8 @@ def _shape_at(time: datetime, hours: Sequence[float], weekdays: Sequence[float])
 
 def _local_times(start: datetime, hours: int) -> list[datetime]:
     """Local times one elapsed hour apart, also where clocks change."""
-    first = start.astimezone(UTC)
-    return [(first + timedelta(hours=hour)).astimezone(start.tzinfo) for hour in range(hours)]
+    start_utc = start.astimezone(UTC)
+    return [(start_utc + timedelta(hours=hour)).astimezone(start.tzinfo) for hour in range(hours)]
 
 
 def scores(draws: int, steps: int, generator: np.random.Generator) -> Array:

@@ -86,7 +86,7 @@ def _times(rows: Sequence[DemandRow], zone: ZoneInfo) -> list[datetime]:
     """Each row's time in UTC.
 
     Raises:
-        BadInput: a text that is no time, mixed time zones, or an ambiguous local time.
+        BadInput: mixed time zones, or an ambiguous local time.
     """
     times = [row.time for row in rows]
     has_offset = times[0].tzinfo is not None
@@ -111,15 +111,15 @@ def _instant(row: DemandRow, time: datetime, zone: ZoneInfo) -> datetime:
                 f"legal offsets: {_offset(zone_offset)}, or Z for UTC",
             )
         return time.astimezone(UTC)
-    early, late = (time.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
-    if early.utcoffset() != late.utcoffset():
-        is_leapt = early.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != time
+    first_time, second_time = (time.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
+    if first_time.utcoffset() != second_time.utcoffset():
+        is_leapt = first_time.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != time
         raise row.refused(
             "time",
             f"clocks of {zone.key} {'leap over it' if is_leapt else 'pass it twice'}",
             "give all times an offset from UTC: 2026-03-02T08:00-05:00",
         )
-    return early.astimezone(UTC)
+    return first_time.astimezone(UTC)
 
 
 def _offset(offset: timedelta | None) -> str:

@@ -66,7 +66,7 @@ def _spares(fields: FleetFields, buildings: dict[str, int], repair_share: float)
 
 
 def _price(fields: FleetFields, name: str, chips: int) -> tuple[float, str]:
-    """USD of a chip for an hour, and its source.
+    """USD of an hour of a chip, and the source of this price.
 
     Raises:
         BadInput: a price and a kind of purchase are given, or the kind has no public price.

@@ -60,7 +60,7 @@ def _widths(fields: JobFields, block: int, fleet_chips: int) -> list[int]:
     """Chips of each width, from the smallest to the largest.
 
     Raises:
-        BadInput: they are no whole blocks, or more than `_MOST_LEVELS`.
+        BadInput: a width is not a number of whole blocks, or there are more than `_MOST_LEVELS`.
     """
     smallest, largest = fields.smallest_chips, fields.largest_chips
     step = fields.step_chips or block
@@ -94,7 +94,8 @@ def _rates(
     """Tokens a second at each width, interpolated linearly.
 
     Raises:
-        BadInput: both a table and a model are given, or neither, or the table does not reach.
+        BadInput: a table and a model are given, or neither; or the table lacks the first or last
+            width.
     """
     if fields.model:
         if fields.tokens_per_s is not None:
@@ -135,7 +136,7 @@ def _planned_rates(fields: JobFields, widths: list[int], setting: Setting) -> di
 
 
 def _worth(fields: JobFields, levels: list[Level], setting: Setting) -> float:
-    """USD that a trained token is worth: as set, or its lowest cost on chips of its own."""
+    """USD that a trained token is worth: as set, or the lowest cost of a token at any width."""
     if fields.usd_per_million_tokens is not None:
         return fields.usd_per_million_tokens / _MILLION
     hourly = setting.fleet.usd_per_chip_hour + setting.fleet.energy_usd_per_chip_hour("training")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import sys
+from typing import Final
 
 import numpy as np
 
@@ -10,8 +12,10 @@ from trnsim.system.fleet.demand import HOUR_STEPS, STEP_S, Array
 from trnsim.system.fleet.plan import Counts
 from trnsim.system.fleet.scenario import Scenario, Service
 
-_ROUNDING_BLOCKS = 1e-9
+_ROUNDING_BLOCKS: Final = 1e-9
 """Fraction of a block that is rounding error, and does not need another block."""
+_MOST_BLOCKS: Final = float(1 << 53)
+"""Largest need: more blocks than any fleet has, as a number that an int64 holds."""
 
 
 def ready_steps(scenario: Scenario, service: Service) -> int:
@@ -36,7 +40,9 @@ def _need(scenario: Scenario, service: Service, demand: Array) -> Counts:
     peak = demand.max(axis=1)
     early = demand[:, : ready_steps(scenario, service)].max(axis=1, initial=0.0)
     peak[:-1] = np.maximum(peak[:-1], early[1:])
-    blocks = peak / scenario.block_requests_per_s(service)
+    # A block may serve next to nothing, or nothing where restarts after failures take all time.
+    least_per_s = max(float(peak.max()) / _MOST_BLOCKS, sys.float_info.min)
+    blocks = peak / max(scenario.block_requests_per_s(service), least_per_s)
     counts: Counts = np.ceil(blocks - _ROUNDING_BLOCKS).astype(np.int64)
     return counts
 

@@ -16,8 +16,8 @@ def job_buildings(
 ) -> dict[str, list[str]]:
     """Buildings of jobs that must stay within one: one building for each job, by the kind's name.
 
-    A building has room for all its jobs at their largest widths, so that plans of widths need not
-    consider buildings. The widest jobs are placed first, each in the building with the most room.
+    A building has room for the largest widths of all jobs in it, so that plans of widths need not
+    consider buildings. The widest jobs are placed first, in the building with the most free blocks.
 
     Args:
         jobs: the kinds of jobs.

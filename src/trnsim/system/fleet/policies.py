@@ -56,9 +56,9 @@ def _held_blocks(blocks_needed: Counts) -> Counts:
     """Blocks that services hold: their need, or the last hour's if the need fell only a little."""
     held_blocks = blocks_needed.copy()
     for hour in range(1, len(held_blocks)):
-        keeps = blocks_needed[hour] >= SHRINK_BELOW * held_blocks[hour - 1]
+        is_kept = blocks_needed[hour] >= SHRINK_BELOW * held_blocks[hour - 1]
         held_blocks[hour] = np.where(
-            keeps, np.maximum(held_blocks[hour - 1], blocks_needed[hour]), blocks_needed[hour]
+            is_kept, np.maximum(held_blocks[hour - 1], blocks_needed[hour]), blocks_needed[hour]
         )
     return held_blocks
 
@@ -106,10 +106,10 @@ def _widen(jobs: Sequence[TrainingJobKind], levels: _Levels, free: int) -> _Leve
     for job, job_levels in zip(jobs, new_levels, strict=True):
         for index in range(job.count):
             blocks = job.levels[job_levels[index]].blocks
-            wider = _widest(job, blocks + unused_blocks)
-            if job.levels[wider].blocks - blocks > GROW_BY * blocks:
-                job_levels[index] = wider
-                unused_blocks -= job.levels[wider].blocks - blocks
+            wider_level = _widest(job, blocks + unused_blocks)
+            if job.levels[wider_level].blocks - blocks > GROW_BY * blocks:
+                job_levels[index] = wider_level
+                unused_blocks -= job.levels[wider_level].blocks - blocks
     return new_levels
 
 

@@ -24,8 +24,8 @@ _MOST_ROUNDS: Final = 8
 def polished_plan(scenario: Scenario, plan: FleetPlan) -> FleetPlan:
     """`plan` with better widths of jobs; services are unchanged.
 
-    It ends when no change of a single job improves the plan, or after `_MOST_ROUNDS` passes over
-    the jobs.
+    Jobs are changed one at a time, until no change of a single job improves the plan, in at most
+    `_MOST_ROUNDS` passes over the jobs.
     """
     jobs = scenario.jobs
     paths = [paths_of(counts) for counts in plan.jobs]
@@ -51,6 +51,7 @@ def polished_plan(scenario: Scenario, plan: FleetPlan) -> FleetPlan:
 
 
 _EQUAL_SHARE: Final = 1e-9
+"""Relative difference of worth up to which two paths count as equal."""
 
 
 def best_path(usd: Array, cost: Array, blocks: Counts, free_blocks: Counts) -> Counts:
@@ -63,21 +64,21 @@ def best_path(usd: Array, cost: Array, blocks: Counts, free_blocks: Counts) -> C
         free_blocks: blocks that the job may have in each hour.
     """
     hours, levels = len(free_blocks), len(usd)
-    stays = np.zeros((hours, levels), bool)
-    moves = np.zeros(hours, np.int64)
+    is_kept = np.zeros((hours, levels), bool)
+    targets = np.zeros(hours, np.int64)
     value = np.zeros(levels)
-    fits = blocks[None, :] <= free_blocks[:, None]
+    is_fitting = blocks[None, :] <= free_blocks[:, None]
     for hour in range(hours - 1, -1, -1):
-        enters = value - cost
-        target = int(enters.argmax())
-        moves[hour] = target
-        stays[hour] = value >= enters[target]
-        value = np.where(fits[hour], usd + np.maximum(value, enters[target]), -np.inf)
+        entered_usd = value - cost
+        target = int(entered_usd.argmax())
+        targets[hour] = target
+        is_kept[hour] = value >= entered_usd[target]
+        value = np.where(is_fitting[hour], usd + np.maximum(value, entered_usd[target]), -np.inf)
     path = np.zeros(hours, np.int64)
     path[0] = int(value.argmax())
     for hour in range(hours - 1):
         level = path[hour]
-        path[hour + 1] = level if stays[hour, level] else moves[hour]
+        path[hour + 1] = level if is_kept[hour, level] else targets[hour]
     return path
 
 

@@ -212,10 +212,9 @@ _LEAST_NORMAL_MEAN: Final = 500.0
 
 
 def spares_for(ultraservers: int, repair_share: float) -> int:
-    """Spare UltraServers that are enough 90 % of the time.
+    """The 90th percentile of the number of UltraServers under repair, by Poisson's distribution.
 
-    It is the 90th percentile of the number under repair at once, by Poisson's distribution; one
-    UltraServer is never a spare.
+    The number of spares is less than `ultraservers`: one UltraServer at least has work.
 
     Args:
         ultraservers: number of UltraServers.

@@ -67,14 +67,14 @@ class FleetOutcome:
 
 def simulate(scenario: Scenario, plan: FleetPlan, conditions: FleetConditions) -> FleetOutcome:
     """The outcome of `plan` under `conditions`."""
-    failed = _failed_blocks(scenario, plan, conditions)
+    failed_blocks = _failed_blocks(scenario, plan, conditions)
     generator = (
         None if conditions.seed is None else np.random.default_rng([conditions.seed, _FAILURE_SEED])
     )
-    requests, missed, useful = [], [], np.zeros(conditions.draws)
+    requests, missed, useful_chip_hours = [], [], np.zeros(conditions.draws)
     for index, service in enumerate(scenario.services):
         capacity_per_s = _capacity_per_s(
-            scenario, service, plan.services[:, index], failed[index], generator
+            scenario, service, plan.services[:, index], failed_blocks[index], generator
         )
         demand = conditions.demand[index]
         missed_requests = np.maximum(demand - capacity_per_s, 0.0) * STEP_S
@@ -82,15 +82,15 @@ def simulate(scenario: Scenario, plan: FleetPlan, conditions: FleetConditions) -
         missed.append(_by_hour(missed_requests))
         served = requests[-1] - missed[-1]
         replica_hours = served.sum(axis=1) / (service.requests_per_s * HOUR_STEPS * STEP_S)
-        useful += replica_hours * service.replica_chips
+        useful_chip_hours += replica_hours * service.replica_chips
     tokens = []
     for index in range(len(scenario.jobs)):
-        trained, hours = _trained_tokens(
-            scenario, plan, index, failed[len(scenario.services) + index], generator
+        job_tokens, chip_hours = _trained_tokens(
+            scenario, plan, index, failed_blocks[len(scenario.services) + index], generator
         )
-        tokens.append(_by_hour(trained))
-        useful += hours
-    return _outcome(scenario, plan, (requests, missed, tokens), useful)
+        tokens.append(_by_hour(job_tokens))
+        useful_chip_hours += chip_hours
+    return _outcome(scenario, plan, (requests, missed, tokens), useful_chip_hours)
 
 
 def _by_hour(steps: Array) -> Array:
@@ -104,34 +104,36 @@ def _failed_blocks(scenario: Scenario, plan: FleetPlan, conditions: FleetConditi
 
     Idle blocks are lost first, then blocks of jobs, then of services, the last ones first.
     """
-    remaining = np.ceil(conditions.missing / scenario.block_ultraservers)
+    missing_blocks = np.ceil(conditions.missing / scenario.block_ultraservers)
     blocks = np.concatenate([plan.services, plan.job_blocks(scenario.jobs)], axis=1)
-    idle = scenario.blocks - blocks.sum(axis=1)
-    remaining = np.maximum(remaining - np.repeat(idle, HOUR_STEPS), 0.0)
+    idle_blocks = scenario.blocks - blocks.sum(axis=1)
+    missing_blocks = np.maximum(missing_blocks - np.repeat(idle_blocks, HOUR_STEPS), 0.0)
     services = len(scenario.services)
     order = [*range(blocks.shape[1] - 1, services - 1, -1), *range(services - 1, -1, -1)]
-    failed: dict[int, Array] = {}
+    failed_blocks: dict[int, Array] = {}
     for index in order:
-        failed[index] = np.minimum(remaining, np.repeat(blocks[:, index], HOUR_STEPS))
-        remaining = remaining - failed[index]
-    return [failed[index] for index in range(blocks.shape[1])]
+        failed_blocks[index] = np.minimum(missing_blocks, np.repeat(blocks[:, index], HOUR_STEPS))
+        missing_blocks = missing_blocks - failed_blocks[index]
+    return [failed_blocks[index] for index in range(blocks.shape[1])]
 
 
 def _capacity_per_s(
     scenario: Scenario,
     service: Service,
     blocks: Counts,
-    failed: Array,
+    failed_blocks: Array,
     generator: np.random.Generator | None,
 ) -> Array:
     """Requests a second that a service can serve ``[draws, steps]``.
 
     Blocks received in an hour serve once they have started; blocks given up stop at once.
     """
-    serving = np.repeat(blocks[:, None], HOUR_STEPS, axis=1).astype(float)
-    unready = ready_steps(scenario, service)
-    serving[1:, :unready] = np.minimum(serving[1:, :unready], blocks[:-1, None])
-    serving_blocks = np.maximum(serving.reshape(-1) - failed, 0.0)
+    hourly_blocks = np.repeat(blocks[:, None], HOUR_STEPS, axis=1).astype(float)
+    unready_steps = ready_steps(scenario, service)
+    hourly_blocks[1:, :unready_steps] = np.minimum(
+        hourly_blocks[1:, :unready_steps], blocks[:-1, None]
+    )
+    serving_blocks = np.maximum(hourly_blocks.reshape(-1) - failed_blocks, 0.0)
     block_rate = scenario.block_chips / service.replica_chips * service.requests_per_s
     if generator is None:
         return serving_blocks * scenario.block_requests_per_s(service)
@@ -148,7 +150,7 @@ def _trained_tokens(
     scenario: Scenario,
     plan: FleetPlan,
     job_index: int,
-    failed: Array,
+    failed_blocks: Array,
     generator: np.random.Generator | None,
 ) -> tuple[Array, Array]:
     """Tokens of a kind of job ``[draws, steps]``, and useful chip-hours ``[draws]``.
@@ -159,17 +161,17 @@ def _trained_tokens(
     job, counts = scenario.jobs[job_index], plan.jobs[job_index]
     rates = np.array([level.kept_tokens_per_s for level in job.levels])
     useful_chips = np.array([level.kept * level.chips for level in job.levels])
-    stopped = np.clip(scenario.stop_s(job) / STEP_S - np.arange(HOUR_STEPS), 0.0, 1.0)
-    changed = level_changes(counts)
+    stopped_share = np.clip(scenario.stop_s(job) / STEP_S - np.arange(HOUR_STEPS), 0.0, 1.0)
+    changes = level_changes(counts)
 
     def sum_running(amounts: Array) -> Array:
         """A sum over jobs by step ``[1, steps]``, without jobs that are changing width."""
-        by_hour = (counts @ amounts)[:, None] - (changed @ amounts)[:, None] * stopped
+        by_hour = (counts @ amounts)[:, None] - (changes @ amounts)[:, None] * stopped_share
         by_step: Array = by_hour.reshape(1, -1)
         return by_step
 
     blocks = np.repeat(plan.job_blocks(scenario.jobs)[:, job_index], HOUR_STEPS)
-    share = 1.0 - np.minimum(failed * _step_blocks(job) / np.maximum(blocks, 1), 1.0)
+    share = 1.0 - np.minimum(failed_blocks * _step_blocks(job) / np.maximum(blocks, 1), 1.0)
     if generator is not None:
         share = share + _deviation(scenario, plan, job_index, share.shape, generator)
     chip_hours = (sum_running(useful_chips) * share).sum(axis=1) / HOUR_STEPS
@@ -210,9 +212,9 @@ def _outcome(
     scenario: Scenario,
     plan: FleetPlan,
     hourly: tuple[list[Array], list[Array], list[Array]],
-    useful: Array,
+    useful_chip_hours: Array,
 ) -> FleetOutcome:
-    draws, hours = len(useful), scenario.hours
+    draws, hours = len(useful_chip_hours), scenario.hours
     requests, missed, tokens = (
         np.stack(arrays) if arrays else np.zeros((0, draws, hours)) for arrays in hourly
     )
@@ -231,7 +233,7 @@ def _outcome(
         requests=requests,
         missed=missed,
         tokens=tokens,
-        useful_chip_hours=useful,
+        useful_chip_hours=useful_chip_hours,
         chip_hours=chip_hours,
         usd=cost - worth,
         cost_usd=cost,

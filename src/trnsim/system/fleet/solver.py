@@ -80,12 +80,14 @@ class PlanWindow:
         self._highs = _silent_highs()
         self._pass_problem()
 
-    def solve(self, free: Counts, previous: Counts | None, final_hours: int = 1) -> Counts:
-        """Jobs by level ``[fixed, levels of all kinds]``, whole numbers.
+    def solve(
+        self, free_blocks: Counts, previous_widths: Counts | None, final_hours: int = 1
+    ) -> Counts:
+        """Whole numbers of jobs by level ``[final_hours, levels of all kinds]``.
 
         Args:
-            free: blocks that services leave, by hour.
-            previous: jobs by level in the hour before the window; None at the start of the
+            free_blocks: blocks that services leave, by hour.
+            previous_widths: jobs by level in the hour before the window; None at the start of the
                 scenario.
             final_hours: hours whose plan is final.
 
@@ -93,10 +95,12 @@ class PlanWindow:
             InternalError: HiGHS found no plan, though all jobs may wait.
         """
         levels = len(self._usd)
-        entered = self._jobs_of_kind[self._kind_of_level] if previous is None else previous
+        entered = (
+            self._jobs_of_kind[self._kind_of_level] if previous_widths is None else previous_widths
+        )
         rows = np.arange(levels + self._hours, dtype=np.int32)
         lower = np.concatenate([-entered, np.full(self._hours, -np.inf)])
-        upper = np.concatenate([np.full(levels, np.inf), free])
+        upper = np.concatenate([np.full(levels, np.inf), free_blocks])
         self._highs.changeRowsBounds(len(rows), rows, lower.astype(float), upper.astype(float))
         size = final_hours * levels
         self._set_bounds(np.arange(size), np.zeros(size), self._most_jobs(size))

@@ -1,6 +1,6 @@
 """Goodput under failures of one job on all chips, and of many jobs that share the chips.
 
-A failure stops its whole job, so a job of all chips is stopped by the failure of any.
+A chip that fails stops the job that it works for, so a job of all chips is stopped by any failure.
 """
 
 from __future__ import annotations

@@ -176,15 +176,15 @@ class _TimedPart:
         measured: MeasuredTimes | None,
     ) -> None:
         model_pass = part.model_pass
-        guided = math.ceil(part.guided / ranks)
-        if guided > 1:
-            model_pass = replace(model_pass, batch=guided * model_pass.batch)
+        predictions = math.ceil(part.guided / ranks)
+        if predictions > 1:
+            model_pass = replace(model_pass, batch=predictions * model_pass.batch)
         question = Question(part.model, model_pass, machine, dtype=dtype, measured=measured)
         self.model_pass = model_pass
         self.summaries = question.summaries
         estimate = answer(question).scaled(part.times)
         self.estimate = replace(estimate, sources={part.name: estimate.sources[model_pass.phase]})
-        weights = sum(part.times * part.resident_bytes for part in self.summaries)
+        weights = sum(summary.times * summary.resident_bytes for summary in self.summaries)
         self.time = PartTime(part.name, part.model.name, part.times, estimate.time_s, weights)
 
     @property
@@ -247,20 +247,20 @@ def _cores(machine: Machine, cores: int | None) -> int:
     Raises:
         BadInput: the instance does not have as many.
     """
-    usable = machine.ranks_per_instance
-    if cores is not None and not 1 <= cores <= usable:
+    most_cores = machine.ranks_per_instance
+    if cores is not None and not 1 <= cores <= most_cores:
         raise BadInput(
-            f"--cores is {cores}; legal on {machine.instance.name}: 1 to {usable}, each a "
+            f"--cores is {cores}; legal on {machine.instance.name}: 1 to {most_cores}, each a "
             f"{machine.rank_name}",
             fix="leave --cores out to use all",
         )
-    return cores or usable
+    return cores or most_cores
 
 
 def _ranks_of_copy(plan: Inference, machine: Machine, cores: int) -> int:
     """Ranks of a copy: on Neuron one for each prediction of a guided step, if there are as many."""
-    guided = max(part.guided for part in plan.parts)
-    return guided if machine.lnc and cores >= guided else 1
+    predictions = max(part.guided for part in plan.parts)
+    return predictions if machine.lnc and cores >= predictions else 1
 
 
 def _check_memory(parts: Iterable[_TimedPart], machine: Machine) -> float:
@@ -272,13 +272,13 @@ def _check_memory(parts: Iterable[_TimedPart], machine: Machine) -> float:
     timed_parts = list(parts)
     weights = sum(part.time.weight_bytes for part in timed_parts)
     activations = max(part.activation_bytes for part in timed_parts)
-    usable = (1 - RESERVE) * machine.memory_bytes
-    if weights + activations > usable:
+    usable_bytes = (1 - RESERVE) * machine.memory_bytes
+    if weights + activations > usable_bytes:
         raise OutOfMemory(
             f"{(weights + activations) / 2**30:.1f} GiB a rank are needed: weights "
             f"{weights / 2**30:.1f}, activations {activations / 2**30:.1f}; a {machine.rank_name} "
             f"of {machine.instance.name} has {machine.memory_bytes / 2**30:.1f} GiB, "
-            f"{usable / 2**30:.1f} less {RESERVE:.0%} for the runtime",
+            f"{usable_bytes / 2**30:.1f} less {RESERVE:.0%} for the runtime",
             fix="use a smaller --batch or --image, or an instance whose chips have more memory",
         )
     return weights + activations

@@ -30,7 +30,7 @@ TEXT_TOKENS: Final = 77
 """Default tokens of a text of diffusion, if the model has no limit: CLIP's."""
 STEPS: Final = 50
 """Default steps of a denoiser: those of diffusers' StableDiffusionPipeline."""
-GUIDED: Final = 2
+GUIDED_PREDICTIONS: Final = 2
 """Predictions of a step with classifier-free guidance: with the text, and without it."""
 _CLASS_KEY: Final = "_class_name"
 _TEXT_ENCODER_PREFIX: Final = "text_encoder"
@@ -177,25 +177,26 @@ def _pipeline_inference(
         config = file.parent / name / "config.json"
         return _read_workload(read_values(config), config, dtype)
 
-    texts = [part(name) for name in names if name.startswith(_TEXT_ENCODER_PREFIX)]
+    encoders = [part(name) for name in names if name.startswith(_TEXT_ENCODER_PREFIX)]
     usual_tokens = sizes.sequence or TEXT_TOKENS  # of a text that another program encodes
-    tokens = max((_text_tokens(encoder, sizes) for encoder in texts), default=usual_tokens)
+    tokens = max((_text_tokens(encoder, sizes) for encoder in encoders), default=usual_tokens)
     if sizes.sequence and tokens < sizes.sequence:
-        texts[0].check_length(sizes.sequence)
-    rows = sizes.batch * (GUIDED if sizes.is_guided else 1)
+        encoders[0].check_length(sizes.sequence)
+    rows = sizes.batch * (GUIDED_PREDICTIONS if sizes.is_guided else 1)
     parts = [
         InferencePart(
             "text encoder", encoder, Pass(Phase.ENCODE, rows, _text_tokens(encoder, sizes))
         )
-        for encoder in texts
+        for encoder in encoders
     ]
     parts += [_denoiser(part(name), sizes, tokens) for name in denoisers]
     parts += [_decoder(part(name), sizes) for name in names if name in _DECODER_NAMES]
-    counted = (*_DENOISERS, *_DECODER_NAMES)
+    counted_names = (*_DENOISERS, *_DECODER_NAMES)
     left_out = tuple(
         name
         for name in names
-        if not name.startswith((_TEXT_ENCODER_PREFIX, *_SKIPPED_PREFIXES)) and name not in counted
+        if not name.startswith((_TEXT_ENCODER_PREFIX, *_SKIPPED_PREFIXES))
+        and name not in counted_names
     )
     return Inference(_name(file), tuple(parts), "image", left_out)
 
@@ -214,7 +215,7 @@ def _is_part(kind: object) -> bool:
 
 def _denoiser(model: Workload, sizes: InputSizes, tokens: int) -> InferencePart:
     model_pass = Pass(Phase.ENCODE, sizes.batch, 1, source=tokens, image=_latent_image(sizes))
-    passes = GUIDED if sizes.is_guided else 1
+    passes = GUIDED_PREDICTIONS if sizes.is_guided else 1
     return InferencePart("denoiser", model, model_pass, sizes.steps or STEPS, passes)
 
 
@@ -269,7 +270,7 @@ def _with_image_size(values: Mapping[str, Any], image: int) -> dict[str, Any]:
 
 
 def _inputs(model: Workload) -> tuple[bool, bool]:
-    """(True if the model reads images, True if it reads text)."""
+    """Whether the model reads images, and whether it reads text."""
     if isinstance(model, Architecture):
         images = [bool(tower.tokens) for tower in model.towers]
         return any(images), not all(images)

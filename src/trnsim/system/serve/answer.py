@@ -207,11 +207,11 @@ def other_instances(
     """
     if answer.nearest is None:
         return answer
-    others = dict.fromkeys(platforms().values())
-    feasible = [
+    instance_names = dict.fromkeys(platforms().values())
+    feasible_names = [
         name
-        for name in others
+        for name in instance_names
         if name != on_machine.instance.name
         and keeps_alone(model, machine(name), options, answer.test.pattern, slo)
     ]
-    return replace(answer, nearest=replace(answer.nearest, instance_types=tuple(feasible)))
+    return replace(answer, nearest=replace(answer.nearest, instance_types=tuple(feasible_names)))

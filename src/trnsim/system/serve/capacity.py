@@ -82,8 +82,10 @@ class RequestPattern:
         """
         seed = self.synthetic.seed
         if self.trace is not None:
-            dense = at_rate(self.trace, rate_per_s * replicas, count * replicas, seed, replicas)
-            return dense[:count]
+            fleet_load = at_rate(
+                self.trace, rate_per_s * replicas, count * replicas, seed, replicas
+            )
+            return fleet_load[:count]
         key = (count, replicas)
         if key not in self._drawings:
             shape = replicas * self.synthetic.burstiness
@@ -342,17 +344,17 @@ class LoadTest:
     ) -> np.typing.NDArray[np.bool_]:
         """For each request, True if its latency `name` is over the limit."""
         load, outcome, _ = self.run(rate_per_s, count)
-        arrival, first = np.array(outcome.arrival_s), np.array(outcome.first_s)
-        end, costs = np.array(outcome.end_s), self.cell.steps.costs()
-        host = np.array([costs.request_overhead_s(request.input_tokens) for request in load])
+        arrival_s, first_token_s = np.array(outcome.arrival_s), np.array(outcome.first_s)
+        end_s, costs = np.array(outcome.end_s), self.cell.steps.costs()
+        host_s = np.array([costs.request_overhead_s(request.input_tokens) for request in load])
         tokens = np.array([max(request.output_tokens, 2) for request in load])
         latencies = {
-            "ttft": first - arrival + host,
-            "tpot": (end - first) / (tokens - 1),
-            "e2e": end - arrival + host,
+            "ttft": first_token_s - arrival_s + host_s,
+            "tpot": (end_s - first_token_s) / (tokens - 1),
+            "e2e": end_s - arrival_s + host_s,
         }
-        beyond: np.typing.NDArray[np.bool_] = latencies[name] > limits.by_name[name]
-        return beyond
+        is_over: np.typing.NDArray[np.bool_] = latencies[name] > limits.by_name[name]
+        return is_over
 
 
 def saturated_per_s(deployment: Deployment, pattern: RequestPattern) -> float:

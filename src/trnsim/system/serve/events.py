@@ -19,7 +19,7 @@ from trnsim.system.serve.breaches import Breaches
 from trnsim.system.serve.engine import Engine, ReplicaRole
 from trnsim.system.serve.load import Load, Request
 from trnsim.system.serve.replica import Replica
-from trnsim.system.serve.sequence import Sequence as Running
+from trnsim.system.serve.sequence import Sequence as ReplicaSequence
 
 _STEP_ENDS: Final = 0
 _REQUEST_ARRIVES: Final = 1
@@ -215,7 +215,7 @@ class _Run:
             self.arrival_s[index] = now_s
         replica = self.choose(stage)
         replica_index = self.index_of_replica[id(replica)]
-        replica.add(Running(index, self.load[index], self.steps[index]))
+        replica.add(ReplicaSequence(index, self.load[index], self.steps[index]))
         if replica.is_idle:
             self.wake(now_s, replica_index)
             return
@@ -227,7 +227,7 @@ class _Run:
     def add(self, now_s: float, index: int, replica: Replica) -> None:
         """Note the arrival of a request and add it to the queue of a replica."""
         self.arrival_s[index] = now_s
-        replica.add(Running(index, self.load[index], self.steps[index]))
+        replica.add(ReplicaSequence(index, self.load[index], self.steps[index]))
 
     def choose(self, stage: int) -> Replica:
         """The replica of a stage that takes the next request."""

@@ -218,15 +218,15 @@ def _unloaded_times(
     deployment: Deployment, load: Load, outcome: RunOutcome, costs: QuantileCosts
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Host time and unloaded time to the first token of each request, in seconds."""
-    alone_s: dict[tuple[int, int], float] = {}
+    unloaded_by_key: dict[tuple[int, int], float] = {}
     for request, cached_tokens in zip(load, outcome.cached_tokens, strict=True):
         key = request.input_tokens, cached_tokens
-        if key not in alone_s:
-            alone_s[key] = unloaded_s(deployment, request, cached_tokens, costs)
+        if key not in unloaded_by_key:
+            unloaded_by_key[key] = unloaded_s(deployment, request, cached_tokens, costs)
     keys = zip((request.input_tokens for request in load), outcome.cached_tokens, strict=True)
     return (
         np.array([costs.request_overhead_s(request.input_tokens) for request in load]),
-        np.array([alone_s[key] for key in keys]),
+        np.array([unloaded_by_key[key] for key in keys]),
     )
 
 
@@ -246,8 +246,8 @@ def _tokens_per_s(load: Load, outcome: RunOutcome) -> float:
     if last_s - begin_s < _LEAST_SHARE * run_s:
         return float(counts.sum()) / run_s
     is_inside = (first_s >= begin_s) & (first_s < last_s)  # the first token is one point in time
-    inside_s = np.clip(end_s, begin_s, last_s) - np.clip(first_s, begin_s, last_s)
-    share = inside_s / np.maximum(end_s - first_s, 1e-30)
+    overlap_s = np.clip(end_s, begin_s, last_s) - np.clip(first_s, begin_s, last_s)
+    share = overlap_s / np.maximum(end_s - first_s, 1e-30)
     tokens = float((is_inside + (counts - 1) * share).sum())
     return tokens / (last_s - begin_s) if tokens else float(counts.sum()) / run_s
 

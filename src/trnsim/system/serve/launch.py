@@ -22,6 +22,10 @@ _LONG_LENGTH_EXPORT: Final = "export VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"
 https://huggingface.co/mistralai/Ministral-8B-Instruct-2410/discussions/10."""
 _KV_ROLES: Final = {ReplicaRole.PREFILL: "kv_producer", ReplicaRole.DECODE: "kv_consumer"}
 _CONNECTORS: Final = {True: "NeuronNixlConnector", False: "NixlConnector"}
+_STORED_QUANTIZATIONS: Final = {True: ("int8", "fp8"), False: ("int8",)}
+"""Quantizations without an option, by whether the machine is Neuron: those of a checkpoint.
+
+Source for GPUs: vLLM's documentation, INT8 W8A8: a checkpoint that LLM Compressor has quantized."""
 
 
 def vllm(deployment: Deployment, model: str) -> str:
@@ -76,11 +80,11 @@ def _remarks(deployment: Deployment) -> list[str]:
     lines = []
     if machine.is_neuron:
         lines.append(f"export NEURON_LOGICAL_NC_CONFIG={machine.lnc}")
-        if options.quantization in ("int8", "fp8"):
-            name = options.quantization.upper()
-            lines.append(
-                f"# {name} weights are those of a checkpoint whose quantization_config has them"
-            )
+    if options.quantization in _STORED_QUANTIZATIONS[machine.is_neuron]:
+        name = options.quantization.upper()
+        lines.append(
+            f"# {name} weights are those of a checkpoint whose quantization_config has them"
+        )
     positions = deployment.model.max_positions
     if positions and deployment.engine.max_model_len > positions:
         lines.append(
@@ -129,7 +133,7 @@ def _memory_options(deployment: Deployment) -> list[str]:
     if not machine.is_neuron:
         chunked = "" if options.is_chunked else "no-"
         words.append(f"--{chunked}enable-chunked-prefill")
-        if options.quantization:
+        if options.quantization and options.quantization not in _STORED_QUANTIZATIONS[False]:
             words.append(f"--quantization {options.quantization}")
     if options.kv_dtype != "auto":
         words.append(f"--kv-cache-dtype {options.kv_dtype}")

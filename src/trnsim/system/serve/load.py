@@ -73,8 +73,8 @@ class Lengths:
             draws = generator.integers(int(self.first), int(self.second), count, endpoint=True)
         elif self.kind == "lognormal":
             normal = generator.standard_normal(count)
-            exact = np.exp(math.log(self.first) + self.second * normal)
-            draws = np.rint(np.minimum(exact, token_limit)).astype(np.int64)
+            lengths = np.exp(math.log(self.first) + self.second * normal)
+            draws = np.rint(np.minimum(lengths, token_limit)).astype(np.int64)
         else:
             draws = np.full(count, int(self.first), np.int64)
         return np.clip(draws, 1, token_limit).astype(np.int64)
@@ -285,8 +285,10 @@ def at_rate(
         arrivals_s = np.cumsum(generator.standard_exponential(count * repeats)) / rate_per_s
     else:
         span_s = count / rate_per_s
-        scaled = (arrivals - arrivals[0]) / (arrivals[-1] - arrivals[0]) * (count - 1) / rate_per_s
-        arrivals_s = np.concatenate([scaled + repeat * span_s for repeat in range(repeats)])
+        scaled_s = (
+            (arrivals - arrivals[0]) / (arrivals[-1] - arrivals[0]) * (count - 1) / rate_per_s
+        )
+        arrivals_s = np.concatenate([scaled_s + repeat * span_s for repeat in range(repeats)])
     repeated_requests = [load[index % count] for index in range(0, len(arrivals_s), every)]
     # Not `replace`, which takes five times as long: a search makes many thousands of requests.
     return tuple(

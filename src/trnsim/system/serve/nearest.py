@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from trnsim.errors import BadInput, OutOfMemory
+from trnsim.estimate.ported import Port
 from trnsim.place.machine import Machine
 from trnsim.system.serve.capacity import SHORT_RUN, LoadTest, RequestPattern, saturated_per_s
 from trnsim.system.serve.demand import Slo
@@ -80,21 +81,31 @@ def nearest(tests: Sequence[LoadTest], slo: Slo) -> Nearest:
 def keeps_alone(
     model: Architecture, machine: Machine, options: ServerOptions, pattern: RequestPattern, slo: Slo
 ) -> bool:
-    """True if some layout of a machine keeps an SLO without load, one sequence at a time."""
+    """True if some layout of a machine keeps an SLO without load, one sequence at a time.
+
+    Of `options`, those of layouts and of compiled shapes are left open.
+    """
     try:
         tensors = legal_tensor_sizes(served_model(model, options, machine), machine)
     except BadInput:
         return False
     for tensor in reversed(tensors):
-        single = ServerOptions(
+        single_options = ServerOptions(
             tensor=tensor,
             max_num_seqs=1,
             max_model_len=pattern.longest,
+            utilization=options.utilization,
             quantization=options.quantization,
             kv_dtype=options.kv_dtype,
+            has_prefix_cache=options.has_prefix_cache,
+            draft_tokens=options.draft_tokens,
+            acceptance=options.acceptance,
+            draft=options.draft,
+            host_s=options.host_s,
+            port=options.port if machine.is_neuron else Port.TUNED,
         )
         try:
-            deployment = deploy(model, machine, single)
+            deployment = deploy(model, machine, single_options)
         except (BadInput, OutOfMemory):
             continue
         if slo.is_met(LoadTest(deployment, pattern, Router.ROUND_ROBIN).unloaded_figures()):

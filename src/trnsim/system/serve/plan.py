@@ -132,9 +132,9 @@ def plan(
     search = Search(model, machine, options, demand, requests, slo, times)
     price = quote(machine.instance.name, kind, as_of=as_of, rows=rows)
     if demand.is_saturating or (requests is not None and _is_without_rate(demand, longest)):
-        serving_plan = _for_clients(search, price, slo)
+        serving_plan = _client_plan(search, price, slo)
     else:
-        serving_plan = _for_rate(search, price, slo, spare, tell)
+        serving_plan = _rate_plan(search, price, slo, spare, tell)
     if measured is not None:
         passes = (
             f"prefill and decode of {serving_plan.deployment.engine.max_num_seqs} sequences at most"
@@ -173,7 +173,7 @@ def _is_without_rate(demand: Demand, longest: int) -> bool:
     return RequestPattern(demand.synthetic, demand.trace, longest).rate_per_s is None
 
 
-def _for_clients(search: Search, price: Quote, slo: Slo) -> ServingPlan:
+def _client_plan(search: Search, price: Quote, slo: Slo) -> ServingPlan:
     """The plan for a closed load, requests all at once, or a saturating demand."""
     trial, demand = search.best(), search.demand
     deployment, seed = trial.deployment, demand.synthetic.seed
@@ -200,7 +200,7 @@ def _for_clients(search: Search, price: Quote, slo: Slo) -> ServingPlan:
     )
 
 
-def _for_rate(
+def _rate_plan(
     search: Search, price: Quote, slo: Slo, spare: Spare | None, tell: Tell
 ) -> ServingPlan:
     """The plan for an open load of a given rate, or of an open rate."""

@@ -123,17 +123,17 @@ class ReplicaSteps:
         """A step of prompts and decodes: weights are read once, for the rows of both."""
         key = (prompts, tokens, past, batch, length)
         if key not in self._estimates:
-            filling = Pass(Phase.PREFILL, self._group_size(prompts), tokens, past)
-            decoding = self._decode_pass(batch, length)
-            prefills = self._blocks(self.model, filling)
-            decodes = self._blocks(self.model, decoding)
+            prefill_pass = Pass(Phase.PREFILL, self._group_size(prompts), tokens, past)
+            decode_pass = self._decode_pass(batch, length)
+            prefills = self._blocks(self.model, prefill_pass)
+            decodes = self._blocks(self.model, decode_pass)
             # Parts of an encoder come first; decodes do not pass through them.
             encoder_parts = len(prefills) - len(decodes)
             pairs = zip(prefills[encoder_parts:], decodes, strict=True)
-            merged = [*prefills[:encoder_parts], *(_merged_passes(*pair) for pair in pairs)]
-            estimate = self.rank.pass_estimate(merged, filling)
+            merged_parts = [*prefills[:encoder_parts], *(_merged_passes(*pair) for pair in pairs)]
+            estimate = self.rank.pass_estimate(merged_parts, prefill_pass)
             draft_s = self._draft_s(batch, length)
-            self._estimates[key] = self._step(estimate, filling, prompts + batch, draft_s)
+            self._estimates[key] = self._step(estimate, prefill_pass, prompts + batch, draft_s)
         return self._estimates[key]
 
     def _group_size(self, sequences: int) -> int:
@@ -245,8 +245,10 @@ def _merged_passes(prompts: PartSummary, decodes: PartSummary) -> PartSummary:
             *(replace(part, weight_bytes=0.0) for part in decodes.elementwise),
         ),
         exchanges=tuple(
-            replace(first, nbytes=first.nbytes + second.nbytes)
-            for first, second in zip(prompts.exchanges, decodes.exchanges, strict=True)
+            replace(prompt_exchange, nbytes=prompt_exchange.nbytes + decode_exchange.nbytes)
+            for prompt_exchange, decode_exchange in zip(
+                prompts.exchanges, decodes.exchanges, strict=True
+            )
         ),
         cache=prompts.cache + decodes.cache,
     )
@@ -257,28 +259,28 @@ def _products(prompts: Sequence[Product], decodes: Sequence[Product]) -> tuple[P
 
     Attentions of a layer have products of the same names, in the same order in both passes.
     """
-    weighted = _numbered(prompts)
-    apart = [product for product in (*prompts, *decodes) if not product.weight_bits]
+    weight_products = _numbered(prompts)
+    weightless_products = [product for product in (*prompts, *decodes) if not product.weight_bits]
     for key, decode in _numbered(decodes).items():
-        product = weighted.get(key)
+        product = weight_products.get(key)
         if product is None:
-            weighted[key] = decode
+            weight_products[key] = decode
             continue
         times = max(product.times, decode.times)
         rows = (product.m * product.times + decode.m * decode.times) / times
-        weighted[key] = replace(product, m=rows, times=times)
-    return (*weighted.values(), *apart)
+        weight_products[key] = replace(product, m=rows, times=times)
+    return (*weight_products.values(), *weightless_products)
 
 
 def _numbered(products: Sequence[Product]) -> dict[tuple[str, int], Product]:
     """Products of weights by name, and by number among those of one name."""
-    numbered: dict[tuple[str, int], Product] = {}
+    product_by_key: dict[tuple[str, int], Product] = {}
     counts = Counter[str]()
     for product in products:
         if product.weight_bits:
-            numbered[product.name, counts[product.name]] = product
+            product_by_key[product.name, counts[product.name]] = product
             counts[product.name] += 1
-    return numbered
+    return product_by_key
 
 
 class QuantileCosts:

@@ -63,8 +63,8 @@ class TraceRow(FileRecord):
                 "sort the rows by arrival",
             )
         prefix = str(self.prefix)  # a prefix may be called 0
-        shared = -1 if self.prefix_tokens is None else self.prefix_tokens
-        if shared > self.input or (shared > 0 and not prefix):
+        prefix_tokens = -1 if self.prefix_tokens is None else self.prefix_tokens
+        if prefix_tokens > self.input or (prefix_tokens > 0 and not prefix):
             raise self.refused(
                 "prefix_tokens", f"legal: 0 to the {self.input} of the input, with a prefix"
             )
@@ -73,7 +73,7 @@ class TraceRow(FileRecord):
             self.input,
             self.output,
             prefix,
-            shared if prefix else 0,
+            prefix_tokens if prefix else 0,
             None if self.after is None else self.after - 1,
         )
 
@@ -91,13 +91,14 @@ def read(path: str | Path) -> Load:
         last_arrival_s = requests[-1].arrival_s if requests[-1].after is None else last_arrival_s
     if not requests:
         raise fault(path, "no requests", fix=_FIX)
-    return _with_shared(requests)
+    return _with_prefix_tokens(requests)
 
 
 def write(path: str | Path, load: Load, arrivals_s: Sequence[float]) -> None:
     """Write `load` with the arrivals `arrivals_s` of a run, in seconds.
 
-    A name that ends in .csv is written as CSV, any other as JSON lines.
+    A name that ends in .csv is written as CSV, any other as JSON lines. CSV has escapes in place of
+    lone surrogates, which a prefix of a JSON line may have.
 
     Raises:
         BadInput: the file cannot be written.
@@ -116,7 +117,7 @@ def write(path: str | Path, load: Load, arrivals_s: Sequence[float]) -> None:
         rows.append(row)
     is_csv = Path(path).suffix.lower() == ".csv"
     text = _as_csv(rows) if is_csv else "".join(f"{json_line(row)}\n" for row in rows)
-    files.write(Path(path), text.encode())
+    files.write(Path(path), text.encode(errors="backslashreplace"))
 
 
 def _as_csv(rows: Sequence[dict[str, object]]) -> str:
@@ -132,20 +133,22 @@ def _as_csv(rows: Sequence[dict[str, object]]) -> str:
     return text.getvalue()
 
 
-def _with_shared(requests: Sequence[Request]) -> Load:
+def _with_prefix_tokens(requests: Sequence[Request]) -> Load:
     """The requests; a prefix without a length gets the length of its shortest prompt."""
-    shortest: dict[str, int] = {}
+    shortest_prompts: dict[str, int] = {}
     for request in requests:
         if request.prefix_tokens < 0:
-            shortest_tokens = shortest.get(request.prefix, request.input_tokens)
-            shortest[request.prefix] = min(shortest_tokens, request.input_tokens)
+            shortest_tokens = shortest_prompts.get(request.prefix, request.input_tokens)
+            shortest_prompts[request.prefix] = min(shortest_tokens, request.input_tokens)
     return tuple(
         Request(
             request.arrival_s,
             request.input_tokens,
             request.output_tokens,
             request.prefix,
-            shortest[request.prefix] if request.prefix_tokens < 0 else request.prefix_tokens,
+            shortest_prompts[request.prefix]
+            if request.prefix_tokens < 0
+            else request.prefix_tokens,
             request.after,
         )
         for request in requests

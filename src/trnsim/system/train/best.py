@@ -149,26 +149,31 @@ class _Search:
         Their number doubles, from the fewest that have the requested ranks.
         """
         request = self.request
-        plain = request.plain(machine(self.name))
-        layout_ranks = plain.tensor * plain.pipeline * plain.context * (request.data or 1)
+        plain_layout = request.plain(machine(self.name))
+        layout_ranks = (
+            plain_layout.tensor * plain_layout.pipeline * plain_layout.context * (request.data or 1)
+        )
         ranks = machine(self.name).ranks_per_instance
         count = max(-(-layout_ranks // ranks), 1)
         if request.data is not None and request.tensor and request.pipeline:
             return self.on(machine(self.name, count))
-        refused: OutOfMemory | None = None
+        first_error: OutOfMemory | None = None
         while True:
             try:
                 return self.on(machine(self.name, count))
             except OutOfMemory as error:
-                doubled = machine(self.name, 2 * count)
-                if not doubled.instance.efa_bytes_per_s or 2 * count * ranks > self._most_ranks():
+                doubled_machine = machine(self.name, 2 * count)
+                if (
+                    not doubled_machine.instance.efa_bytes_per_s
+                    or 2 * count * ranks > self._most_ranks()
+                ):
                     raise
-                refused = error
+                first_error = error
                 count *= 2
             except BadInput:
-                if refused is None:
+                if first_error is None:
                     raise
-                raise OutOfMemory(refused.reason, fix=_NO_WORK_FIX) from None
+                raise OutOfMemory(first_error.reason, fix=_NO_WORK_FIX) from None
 
     def _most_ranks(self) -> int:
         """Number of ranks beyond which some have no work: sequences x layers x tokens."""
@@ -181,23 +186,27 @@ class _Search:
         candidates = layouts(model, machine, self.request)
         if not candidates:
             self._refuse(machine)
-        fits = fitting_layouts(model, machine, candidates)
+        fitting_candidates = fitting_layouts(model, machine, candidates)
         steps = self._steps(machine)
-        ranked = sorted(fits, key=steps.rough_s)
-        chosen = self._fastest_layout(machine, ranked)
-        if chosen is None:
+        ranked_layouts = sorted(fitting_candidates, key=steps.rough_s)
+        fastest_layout = self._fastest_layout(machine, ranked_layouts)
+        if fastest_layout is None:
             self._refuse_for_room(machine, candidates)
-        step = steps.step(chosen)
-        timed = min(len(ranked), self.effort.budget)
-        return BestLayout(machine, step, ((machine, step),), len(candidates), len(fits), timed)
+        step = steps.step(fastest_layout)
+        timed_count = min(len(ranked_layouts), self.effort.budget)
+        return BestLayout(
+            machine, step, ((machine, step),), len(candidates), len(fitting_candidates), timed_count
+        )
 
     def _refuse(self, machine: Machine) -> NoReturn:
         """Raise the reason for which no layout is legal."""
         request = self.request
-        plain = request.plain(machine)
+        plain_layout = request.plain(machine)
         if request.data is None and request.global_batch > 0:  # the number of data ranks follows
-            plain = replace(plain, global_batch=plain.data * plain.micro_batch)
-        check(plain, self.model, machine)
+            plain_layout = replace(
+                plain_layout, global_batch=plain_layout.data * plain_layout.micro_batch
+            )
+        check(plain_layout, self.model, machine)
         raise BadInput(
             f"no layout gives work to all {machine.ranks:,} ranks of {machine.count} x "
             f"{machine.instance.name} with --global-batch {request.global_batch}",
@@ -227,8 +236,8 @@ class _Search:
     def _steps(self, machine: Machine) -> TrainingSteps:
         return TrainingSteps(self.model, machine, measured=self.measured)
 
-    def _fastest_layout(self, machine: Machine, ranked: Sequence[Layout]) -> Layout | None:
-        """The layout of the shortest step among the first of `ranked`; None if no layout fits."""
+    def _fastest_layout(self, machine: Machine, ranked_layouts: Sequence[Layout]) -> Layout | None:
+        """The layout of the shortest step among the first `ranked_layouts`; None if none fits."""
         effort = self.effort
         function = partial(
             layout_step_s,
@@ -241,23 +250,26 @@ class _Search:
         remaining_s = None
         if effort.deadline_s is not None:
             remaining_s = max(effort.deadline_s - (time.monotonic() - self.start_s), 0.001)
-        first = list(ranked[: effort.budget])
+        timed_layouts = list(ranked_layouts[: effort.budget])
         tell = effort.tell
         times = search.map(
             function,
-            [asdict(layout) for layout in first],
+            [asdict(layout) for layout in timed_layouts],
             ray=effort.ray,
             processes=effort.processes,
             deadline_s=remaining_s,
-            tell=lambda count: tell(f"{count} of {len(first)} layouts") if tell else None,
+            tell=lambda count: tell(f"{count} of {len(timed_layouts)} layouts") if tell else None,
         )
         pairs = [(time_s, index) for index, time_s in enumerate(times) if isinstance(time_s, float)]
         if not pairs:
             # The deadline left no time: take the layout of the shortest rough time that fits.
-            return next((layout for layout in ranked if _fits(self.model, machine, layout)), None)
+            return next(
+                (layout for layout in ranked_layouts if _fits(self.model, machine, layout)), None
+            )
         equal_limit_s = _EQUAL_TIME_RATIO * min(pairs)[0]
         return min(
-            (first[index] for time_s, index in pairs if time_s <= equal_limit_s), key=_plainness
+            (timed_layouts[index] for time_s, index in pairs if time_s <= equal_limit_s),
+            key=_plainness,
         )
 
     def with_fewer_instances(self, result: BestLayout) -> BestLayout:
@@ -288,10 +300,16 @@ class _Search:
         candidates = fitting_layouts(
             self.model, machine, layouts(self.model, machine, self.request)
         )
-        ranked = sorted(candidates, key=steps.rough_s)
-        fitting = (layout for layout in ranked if _fits(self.model, machine, layout))
-        best = [steps.step(layout) for layout in islice(fitting, _LAYOUTS_TIMED_ELSEWHERE)]
-        return (machine, min(best, key=lambda step: step.step_s.p50)) if best else None
+        ranked_layouts = sorted(candidates, key=steps.rough_s)
+        fitting_candidates = (
+            layout for layout in ranked_layouts if _fits(self.model, machine, layout)
+        )
+        timed_steps = [
+            steps.step(layout) for layout in islice(fitting_candidates, _LAYOUTS_TIMED_ELSEWHERE)
+        ]
+        return (
+            (machine, min(timed_steps, key=lambda step: step.step_s.p50)) if timed_steps else None
+        )
 
 
 def _plainness(layout: Layout) -> tuple[int, ...]:

@@ -178,8 +178,10 @@ def fitting_layouts(
     if not candidates:
         return []
     layout_bytes = _needed_bytes(model, candidates)
-    fits = layout_bytes <= _ROUGH_MEMORY_SLACK * memory.usable_bytes(machine)
-    return [layout for layout, is_fit in zip(candidates, fits.tolist(), strict=True) if is_fit]
+    is_fitting = layout_bytes <= _ROUGH_MEMORY_SLACK * memory.usable_bytes(machine)
+    return [
+        layout for layout, is_fit in zip(candidates, is_fitting.tolist(), strict=True) if is_fit
+    ]
 
 
 def smallest_layout(model: Architecture, candidates: list[Layout]) -> Layout:

@@ -216,26 +216,26 @@ def _size(
 def _with_sizes(run: TrainingEstimate, sizes: Iterable[Size]) -> TrainingEstimate:
     """The run with the runs on other numbers of instances, and its comparison with them."""
     sorted_sizes = tuple(sorted(sizes, key=lambda size: size.machine.count))
-    fewer = [
+    smaller_sizes = [
         size
         for size in sorted_sizes
         if size.machine.count < run.machine.count
         and size.time_s.p50 <= _EQUAL_TIME_RATIO * run.time_s.p50
     ]
-    ending = [size for size in reversed(sorted_sizes) if size.goodput.can_finish]
+    ending_sizes = [size for size in reversed(sorted_sizes) if size.goodput.can_finish]
     points = [
         (
             size.time_s.p50,
             size.usd.p50 if size.usd else size.time_s.p50 * size.machine.chips,
             float(size.machine.chips),
         )
-        for size in ending
+        for size in ending_sizes
     ]
     return replace(
         run,
         sizes=sorted_sizes,
-        smaller=fewer[0] if fewer and run.goodput.can_finish else None,
-        front=tuple(ending[index] for index in front(points)),
+        smaller=smaller_sizes[0] if smaller_sizes and run.goodput.can_finish else None,
+        front=tuple(ending_sizes[index] for index in front(points)),
     )
 
 
@@ -244,12 +244,12 @@ def compare_runs(runs: Sequence[TrainingEstimate]) -> list[TrainingEstimate]:
 
     For each number of instances the shortest step of all runs is taken.
     """
-    shortest: dict[int, Size] = {}
+    shortest_sizes: dict[int, Size] = {}
     for size in (size for run in runs for size in run.sizes):
-        rival = shortest.setdefault(size.machine.count, size)
+        rival = shortest_sizes.setdefault(size.machine.count, size)
         if size.step.step_s.p50 < rival.step.step_s.p50:
-            shortest[size.machine.count] = size
-    return [_with_sizes(run, shortest.values()) for run in runs]
+            shortest_sizes[size.machine.count] = size
+    return [_with_sizes(run, shortest_sizes.values()) for run in runs]
 
 
 def usual_request(

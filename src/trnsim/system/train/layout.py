@@ -244,9 +244,9 @@ def _machine(layout: Layout, model: Architecture, machine: Machine) -> Iterator[
             f"use at least {-(-layout.ranks // ranks)} instances",
         )
     if layout.ranks < machine.ranks:
-        idle = machine.ranks - layout.ranks
+        idle_ranks = machine.ranks - layout.ranks
         yield Misfit(
-            f"{idle:,} of {machine.ranks:,} ranks would have no work: tp x cp x dp x pp is "
+            f"{idle_ranks:,} of {machine.ranks:,} ranks would have no work: tp x cp x dp x pp is "
             f"{layout.ranks:,}",
             "use fewer instances, more data ranks, or leave an axis out",
         )
@@ -302,10 +302,10 @@ def _batch(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Mi
     del model, machine
     multiple = layout.data * layout.micro_batch
     if layout.data > layout.global_batch:
-        idle = layout.data - layout.global_batch
+        idle_ranks = layout.data - layout.global_batch
         yield Misfit(
-            f"{idle:,} of {layout.data:,} data ranks would have no sequence: --global-batch is "
-            f"{layout.global_batch:,}",
+            f"{idle_ranks:,} of {layout.data:,} data ranks would have no sequence: "
+            f"--global-batch is {layout.global_batch:,}",
             "use a larger batch, fewer instances, or more tensor, context or pipeline ranks",
         )
     if layout.global_batch % multiple:

@@ -45,14 +45,14 @@ class RunLimits:
             parts.append(f"a budget of {amount(self.usd)} USD")
         return enumerated(parts, "and")
 
-    def missed(self, size: Size) -> tuple[str, ...]:
+    def missed_limits(self, size: Size) -> tuple[str, ...]:
         """The limits that a run misses; a run without a public price misses the budget."""
-        missed = []
+        missed_limits = []
         if self.deadline_s is not None and not size.time_s.p50 <= self.deadline_s:
-            missed.append("deadline")
+            missed_limits.append("deadline")
         if self.usd is not None and (size.usd is None or not size.usd.p50 <= self.usd):
-            missed.append("budget")
-        return tuple(missed)
+            missed_limits.append("budget")
+        return tuple(missed_limits)
 
     def best(self, sizes: Sequence[Size]) -> int | None:
         """Index of the best run that keeps the limits; None if none does.
@@ -60,8 +60,8 @@ class RunLimits:
         It is the cheapest; with a budget alone, the shortest. Runs without a public price come
         last, the fewest chip-hours first.
         """
-        kept = [index for index, size in enumerate(sizes) if not self.missed(size)]
-        return min(kept, key=lambda index: self._rank(sizes[index]), default=None)
+        kept_indices = [index for index, size in enumerate(sizes) if not self.missed_limits(size)]
+        return min(kept_indices, key=lambda index: self._rank(sizes[index]), default=None)
 
     def nearest(self, sizes: Sequence[Size]) -> int:
         """Index of the best run that misses the fewest limits.
@@ -70,12 +70,12 @@ class RunLimits:
         """
         ranks: list[tuple[float, ...]] = []
         for size in sizes:
-            missed = self.missed(size)
+            missed_limits = self.missed_limits(size)
             usd = size.usd.p50 if size.usd else math.inf
-            order = self._rank(size) if not missed else (usd, size.time_s.p50)
-            if "deadline" in missed:
+            order = self._rank(size) if not missed_limits else (usd, size.time_s.p50)
+            if "deadline" in missed_limits:
                 order = (size.time_s.p50, usd)
-            ranks.append((len(missed), "deadline" in missed, *order))
+            ranks.append((len(missed_limits), "deadline" in missed_limits, *order))
         return ranks.index(min(ranks))
 
     def _rank(self, size: Size) -> tuple[float, ...]:
@@ -87,22 +87,28 @@ class RunLimits:
 
     def feasible(self, sizes: Iterable[Size]) -> tuple[RunLimits, ...]:
         """The nearest limits that some of `sizes` keeps: one of the two relaxed, or else both."""
-        ending = [size for size in sizes if math.isfinite(size.time_s.p50)]
-        in_time = [size.usd.p50 for size in ending if size.usd and self._is_in_time(size)]
-        in_budget = [size.time_s.p50 for size in ending if not self._without_deadline.missed(size)]
-        relaxed = []
-        if self.deadline_s is not None and in_budget:
-            relaxed.append(RunLimits(min(in_budget), self.usd))
-        if self.usd is not None and in_time:
-            relaxed.append(RunLimits(self.deadline_s, min(in_time)))
-        priced = [size for size in ending if size.usd]
-        if not relaxed and priced:
-            shortest = min(priced, key=lambda size: size.time_s.p50)
-            relaxed.append(RunLimits(shortest.time_s.p50, shortest.usd.p50 if shortest.usd else 0))
-        return tuple(relaxed)
+        ending_sizes = [size for size in sizes if math.isfinite(size.time_s.p50)]
+        usd_in_time = [size.usd.p50 for size in ending_sizes if size.usd and self._is_in_time(size)]
+        seconds_in_budget = [
+            size.time_s.p50
+            for size in ending_sizes
+            if not self._without_deadline.missed_limits(size)
+        ]
+        relaxed_limits = []
+        if self.deadline_s is not None and seconds_in_budget:
+            relaxed_limits.append(RunLimits(min(seconds_in_budget), self.usd))
+        if self.usd is not None and usd_in_time:
+            relaxed_limits.append(RunLimits(self.deadline_s, min(usd_in_time)))
+        priced_sizes = [size for size in ending_sizes if size.usd]
+        if not relaxed_limits and priced_sizes:
+            shortest = min(priced_sizes, key=lambda size: size.time_s.p50)
+            relaxed_limits.append(
+                RunLimits(shortest.time_s.p50, shortest.usd.p50 if shortest.usd else 0)
+            )
+        return tuple(relaxed_limits)
 
     def _is_in_time(self, size: Size) -> bool:
-        return "deadline" not in self.missed(size)
+        return "deadline" not in self.missed_limits(size)
 
     @property
     def _without_deadline(self) -> RunLimits:
@@ -110,7 +116,7 @@ class RunLimits:
 
 
 def runs_on_enough(
-    estimated: Callable[[int | None], TrainingEstimate], limits: RunLimits
+    estimate_run: Callable[[int | None], TrainingEstimate], limits: RunLimits
 ) -> list[TrainingEstimate]:
     """Runs of one platform, among them the best that keeps the limits, or comes nearest.
 
@@ -119,32 +125,32 @@ def runs_on_enough(
     are tried, and the best of those that were only compared.
 
     Args:
-        estimated: the run on a number of instances, or on the fewest.
+        estimate_run: the run on a number of instances, or on the fewest.
         limits: the limits.
 
     Raises:
         BadInput: no layout is legal on the fewest.
         OutOfMemory: no layout fits on any number.
     """
-    runs = [estimated(None)]
+    runs = [estimate_run(None)]
     fewest = runs[0].machine.count
     for _ in range(_MOST_ROUNDS):
         last = runs[-1]
         if not _wants_more(limits, last):
             break
         count = min(_next_count(limits, last, fewest), _largest_power(fewest))
-        run = _largest_answer(estimated, count, last.machine.count)
+        run = _largest_answer(estimate_run, count, last.machine.count)
         if run is None:
             break
         runs.append(run)
         if last.time_s.p50 < _LEAST_GAIN * run.time_s.p50:
             break
     if len(runs) > 1:
-        runs += _between(estimated, limits, runs)
+        runs += _between(estimate_run, limits, runs)
     sizes = compare_runs(runs)[0].sizes
     count = sizes[limits.nearest(sizes)].machine.count
     if all(run.machine.count != count for run in runs):
-        runs.append(estimated(count))
+        runs.append(estimate_run(count))
     return runs
 
 
@@ -152,8 +158,8 @@ def _wants_more(limits: RunLimits, run: TrainingEstimate) -> bool:
     """True if more instances may keep the limits, or use more of a budget alone."""
     if not math.isfinite(run.time_s.p50):
         return False
-    missed = limits.missed(run)
-    return "deadline" in missed if limits.deadline_s is not None else not missed
+    missed_limits = limits.missed_limits(run)
+    return "deadline" in missed_limits if limits.deadline_s is not None else not missed_limits
 
 
 def _next_count(limits: RunLimits, run: TrainingEstimate, fewest: int) -> int:
@@ -174,19 +180,19 @@ def _largest_power(fewest: int) -> int:
 
 
 def _largest_answer(
-    estimated: Callable[[int | None], TrainingEstimate], count: int, lower_bound: int
+    estimate_run: Callable[[int | None], TrainingEstimate], count: int, lower_bound: int
 ) -> TrainingEstimate | None:
     """The run on `count` instances, or half, a quarter, ..., above `lower_bound`; else None."""
     while count > lower_bound:
         try:
-            return estimated(count)
+            return estimate_run(count)
         except (BadInput, OutOfMemory):  # not all of their ranks have work
             count //= 2
     return None
 
 
 def _between(
-    estimated: Callable[[int | None], TrainingEstimate],
+    estimate_run: Callable[[int | None], TrainingEstimate],
     limits: RunLimits,
     runs: Sequence[TrainingEstimate],
 ) -> list[TrainingEstimate]:
@@ -194,10 +200,10 @@ def _between(
 
     They begin at the number that linear speedup asks for, and end with the first that keeps it.
     """
-    last, kept = runs[-2:]
-    if limits.deadline_s is None or "deadline" in limits.missed(kept):
+    last_run, final_run = runs[-2:]
+    if limits.deadline_s is None or "deadline" in limits.missed_limits(final_run):
         return []
-    needed_instances = math.ceil(last.machine.count * last.time_s.p50 / limits.deadline_s)
+    needed_instances = math.ceil(last_run.machine.count * last_run.time_s.p50 / limits.deadline_s)
     counts = [
         needed_instances,
         needed_instances + 1,
@@ -205,11 +211,11 @@ def _between(
     ]
     larger_runs: list[TrainingEstimate] = []
     for count in dict.fromkeys(counts):
-        if not last.machine.count < count < kept.machine.count:
+        if not last_run.machine.count < count < final_run.machine.count:
             continue
-        run = _largest_answer(estimated, count, count - 1)
+        run = _largest_answer(estimate_run, count, count - 1)
         if run is not None:
             larger_runs.append(run)
-            if "deadline" not in limits.missed(run):
+            if "deadline" not in limits.missed_limits(run):
                 break
     return larger_runs

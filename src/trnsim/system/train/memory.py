@@ -18,7 +18,7 @@ from trnsim.errors import OutOfMemory
 from trnsim.facts import assumed, documented
 from trnsim.place.machine import Machine
 from trnsim.system.train.layout import Layout
-from trnsim.system.train.optimizers import OPTIMIZERS
+from trnsim.system.train.optimizers import optimizer_for
 from trnsim.system.train.stages import PARAMETER_BITS, Chunk, StagePart, chunks
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.gradients import KeepPolicy, Recompute, activation_bytes, has_dropout, is_fused
@@ -92,9 +92,8 @@ def stage(chunks: list[Chunk], layout: Layout, stage_number: int) -> StageMemory
 
 def bytes_of_parameter(layout: Layout) -> tuple[float, float, float]:
     """Bytes of a weight, of its gradient, and of its optimizer state."""
-    optimizer = OPTIMIZERS[layout.optimizer]
-    master = optimizer.master_bytes if layout.dtype != "fp32" else 0.0
-    return WEIGHT_BYTES[layout.dtype], GRADIENT_BYTES, optimizer.moment_bytes + master
+    optimizer = optimizer_for(layout.optimizer, layout.dtype)
+    return WEIGHT_BYTES[layout.dtype], GRADIENT_BYTES, optimizer.state_bytes
 
 
 def in_flight(layout: Layout, stage_number: int) -> float:
@@ -102,14 +101,14 @@ def in_flight(layout: Layout, stage_number: int) -> float:
     stages, parts = layout.pipeline, layout.virtual
     later_stages = stages - stage_number - 1
     if parts > 1:
-        started = 2 * later_stages + (parts - 1) * stages + 1
+        started_count = 2 * later_stages + (parts - 1) * stages + 1
     elif layout.schedule == "zb-h1":
-        started = stages
+        started_count = stages
     elif layout.schedule == "zb-h2":
-        started = 2 * stages - 1
+        started_count = 2 * stages - 1
     else:
-        started = later_stages + 1
-    return float(min(started, layout.micro_batches * parts))
+        started_count = later_stages + 1
+    return float(min(started_count, layout.micro_batches * parts))
 
 
 def kept_bytes(part: StagePart, layout: Layout) -> float:

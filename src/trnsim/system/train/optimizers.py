@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 
@@ -58,3 +58,9 @@ OPTIMIZERS: Final = {
     )
 }
 """Optimizers by name, with weights in bfloat16."""
+
+
+def optimizer_for(name: str, dtype: str) -> Optimizer:
+    """The optimizer `name` where products have `dtype`; weights in float32 need no copy."""
+    optimizer = OPTIMIZERS[name]
+    return replace(optimizer, master_bytes=0) if dtype == "fp32" else optimizer

@@ -113,14 +113,14 @@ def _alternating_order(stage: int, stages: int, micro_batches: int, depth: int) 
     """
     first_forwards = min((stages - stage - 1) * max(depth, 1), micro_batches)
     order = [(FORWARD, stage, micro_batch) for micro_batch in range(first_forwards)]
-    deferred = depth * stage
+    deferral = depth * stage
     for micro_batch in range(micro_batches):
         if first_forwards + micro_batch < micro_batches:
             order.append((FORWARD, stage, first_forwards + micro_batch))
         order.append((BACKWARD, stage, micro_batch))
-        if depth and micro_batch >= deferred:
-            order.append((WEIGHTS, stage, micro_batch - deferred))
-    late_weights = range(max(micro_batches - deferred, 0), micro_batches) if depth else ()
+        if depth and micro_batch >= deferral:
+            order.append((WEIGHTS, stage, micro_batch - deferral))
+    late_weights = range(max(micro_batches - deferral, 0), micro_batches) if depth else ()
     return order + [(WEIGHTS, stage, micro_batch) for micro_batch in late_weights]
 
 
@@ -184,8 +184,8 @@ class _Run:
     @property
     def longest_s(self) -> float:
         """Longest time of a stage from its first operation to its last, in seconds."""
-        firsts = [self._times[order[0][0]][order[0][1]] for order in self._orders]
-        pairs = zip(self.ends, firsts, strict=True)
+        first_operations_s = [self._times[order[0][0]][order[0][1]] for order in self._orders]
+        pairs = zip(self.ends, first_operations_s, strict=True)
         return max(ends[-1] - (ends[0] - first_s) for ends, first_s in pairs)
 
     def finish(self) -> None:
@@ -209,20 +209,20 @@ class _Run:
             self._waiting,
         )
         free_s = ends[-1] if ends else 0.0
-        woken: list[int] = []
+        woken_stages: list[int] = []
         for operation in order[len(ends) :]:
-            predecessor, moved_s = self._needed_operation(operation)
+            predecessor, transfer_s = self._needed_operation(operation)
             if predecessor is not None:
                 if predecessor not in ends_s:
                     waiting[predecessor] = stage
                     break
-                free_s = max(free_s, ends_s[predecessor] + moved_s)
+                free_s = max(free_s, ends_s[predecessor] + transfer_s)
             free_s += self._times[operation[0]][operation[1]]
             ends.append(free_s)
             ends_s[operation] = free_s
             if operation in waiting:
-                woken.append(waiting.pop(operation))
-        return woken
+                woken_stages.append(waiting.pop(operation))
+        return woken_stages
 
     def _needed_operation(self, operation: Operation) -> tuple[Operation | None, float]:
         """The operation on another stage whose result this one needs, and seconds of the transfer.
@@ -251,18 +251,18 @@ def step_s(schedule: str, stages: int, chunks: int, micro_batches: int, costs: S
     """
 
     def simulated_s(count: int) -> float:
-        timed = _Run(orders(schedule, stages, chunks, count), costs)
-        timed.finish()
-        return timed.longest_s
+        simulation = _Run(orders(schedule, stages, chunks, count), costs)
+        simulation.finish()
+        return simulation.longest_s
 
     if stages == 1:
         return micro_batches * sum(map(sum, (costs.forward_s, costs.backward_s, costs.weights_s)))
     least_rounds, most_rounds = _LEAST_AND_MOST_ROUNDS
     rounds = min(max(_MOST_OPERATIONS // (stages * stages * chunks), least_rounds), most_rounds)
-    extra = rounds * stages
-    short = extra + micro_batches % stages
+    extra_count = rounds * stages
+    short_count = extra_count + micro_batches % stages
     is_simulated_whole = 2 * stages * chunks * micro_batches <= _MOST_OPERATIONS
-    if is_simulated_whole or micro_batches <= short + extra:
+    if is_simulated_whole or micro_batches <= short_count + extra_count:
         return simulated_s(micro_batches)
-    short_s, long_s = simulated_s(short), simulated_s(short + extra)
-    return short_s + (micro_batches - short) / extra * (long_s - short_s)
+    short_s, long_s = simulated_s(short_count), simulated_s(short_count + extra_count)
+    return short_s + (micro_batches - short_count) / extra_count * (long_s - short_s)

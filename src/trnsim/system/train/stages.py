@@ -137,8 +137,8 @@ def _tower(
     for layer in tower.layers:
         yield _layer(layer, next(stream), tower, layout)
     head = next(stream)
-    copied = 0 if is_alone or not tower.is_tied else math.ceil(tower.outputs / layout.tensor)
-    yield StagePart(head, 1, tower, None, head.parameters + copied * tower.width)
+    copied_rows = 0 if is_alone or not tower.is_tied else math.ceil(tower.outputs / layout.tensor)
+    yield StagePart(head, 1, tower, None, head.parameters + copied_rows * tower.width)
 
 
 def _layer(layer: Layer, summary: PartSummary, tower: Tower, layout: Layout) -> StagePart:

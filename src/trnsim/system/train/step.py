@@ -28,7 +28,7 @@ from trnsim.system.train import memory, pipeline
 from trnsim.system.train.exchanges import exchanges
 from trnsim.system.train.layout import Layout, check
 from trnsim.system.train.memory import GRADIENT_BYTES, WEIGHT_BYTES, StageMemory
-from trnsim.system.train.optimizers import OPTIMIZERS
+from trnsim.system.train.optimizers import optimizer_for
 from trnsim.system.train.stages import Chunk, StagePart, all_parts, chunks, training_pass
 from trnsim.system.train.work import (
     Passes,
@@ -177,8 +177,8 @@ class TrainingSteps:
         )
         count, rounds = layout.pipeline, layout.micro_batches
         by_stage = [_total_work(work[stage::count]) for stage in range(count)]
-        longest = max(range(count), key=lambda stage: by_stage[stage].total_s)
-        busiest = by_stage[longest].scaled(rounds)
+        longest_stage = max(range(count), key=lambda stage: by_stage[stage].total_s)
+        busiest_work = by_stage[longest_stage].scaled(rounds)
         parameters = [
             _stage_parameters([part for chunk in stage_chunks[stage::count] for part in chunk])
             for stage in range(count)
@@ -187,16 +187,16 @@ class TrainingSteps:
             self._sync(part, stage_work, layout)
             for part, stage_work in zip(parameters, by_stage, strict=True)
         ]
-        slowest = max(syncs, key=lambda sync: sync.exposed_s)
+        slowest_sync = max(syncs, key=lambda sync: sync.exposed_s)
         update_s = max(self._update_s(part, layout) for part in parameters)
         flop = self.flop(layout)
         once_per_step_s = {
-            "data": busiest.data_s + slowest.exposed_s,
-            "bubble": max(pipe_s - busiest.total_s, 0.0) if layout.pipeline > 1 else 0.0,
+            "data": busiest_work.data_s + slowest_sync.exposed_s,
+            "bubble": max(pipe_s - busiest_work.total_s, 0.0) if layout.pipeline > 1 else 0.0,
             "optimizer": update_s,
         }
         micro_batch = training_pass(layout)
-        passes = _passes_estimate(stage_chunks, work, longest, busiest, layout)
+        passes = _passes_estimate(stage_chunks, work, longest_stage, busiest_work, layout)
         passes = judged_estimate(passes, self.model, micro_batch, self.machine, layout.tensor)
         estimate = step_estimate(passes, once_per_step_s, _HOST_S)
         time_s, step_s = estimate.time_s, estimate.interval
@@ -206,7 +206,7 @@ class TrainingSteps:
             step_s,
             estimate,
             _by_activity(estimate.parts_s),
-            slowest.hidden_s,
+            slowest_sync.hidden_s,
             stage_memory,
             flop,
             flop / (peak * chips * time_s),
@@ -223,9 +223,9 @@ class TrainingSteps:
         rough_work = self._rough_work(parts, layout)
         total_work, ends_s, weights_s = rough_work.total, rough_work.ends_s, rough_work.weights_s
         stage_s = (total_work.total_s - ends_s) / layout.pipeline
-        shorter = {"1f1b": 0.0, "zb-h1": 2 * weights_s, "zb-h2": 3 * weights_s}[layout.schedule]
-        waits = stage_s + 2 * self._transfer_s(layout) - shorter / layout.pipeline
-        bubble_s = (layout.pipeline - 1) * max(waits, 0.0) / layout.virtual
+        saved_s = {"1f1b": 0.0, "zb-h1": 2 * weights_s, "zb-h2": 3 * weights_s}[layout.schedule]
+        wait_s = stage_s + 2 * self._transfer_s(layout) - saved_s / layout.pipeline
+        bubble_s = (layout.pipeline - 1) * max(wait_s, 0.0) / layout.virtual
         parameters = _stage_parameters(parts, layout.pipeline)
         share = total_work.scaled(1 / layout.pipeline)
         once_per_step_s = self._sync(parameters, share, layout).exposed_s + self._update_s(
@@ -324,10 +324,12 @@ class TrainingSteps:
             width = WEIGHT_BYTES[layout.dtype]
             gather_s = parameter_exchange_s("all_gather", part, width, layout, self.exchanges)
         # The collectives of one layer have no compute of another layer to hide behind.
-        hideable = 1 - 1 / max(parameters.layers, 1)
+        hideable_fraction = 1 - 1 / max(parameters.layers, 1)
         forward_s = work.compute_s / _GRADIENT_PASSES
         backward_s = work.compute_s - forward_s
-        hidden_s = min(hideable * reduce_s, backward_s) + min(hideable * gather_s, forward_s)
+        hidden_s = min(hideable_fraction * reduce_s, backward_s) + min(
+            hideable_fraction * gather_s, forward_s
+        )
         return _Sync(reduce_s, gather_s, hidden_s)
 
     def _update_s(self, parameters: _StageParameters, layout: Layout) -> float:
@@ -337,7 +339,8 @@ class TrainingSteps:
         if layout.shards_optimizer:
             parameter_count = (part.dense + part.experts * layout.expert) / layout.shard_ranks
         width = WEIGHT_BYTES[layout.dtype]
-        parameter_bytes = OPTIMIZERS[layout.optimizer].moved_bytes(width, GRADIENT_BYTES)
+        optimizer = optimizer_for(layout.optimizer, layout.dtype)
+        parameter_bytes = optimizer.moved_bytes(width, GRADIENT_BYTES)
         return parameter_count * parameter_bytes / bytes_per_s(self.machine)
 
 

@@ -153,8 +153,8 @@ def _with_exchanges(
 def _weighted_share(summary: PartSummary) -> float:
     """Fraction of a layer's FLOPs in products with weights, and so with weight gradients."""
     flop = summary.flop
-    weighted = sum(product.flop for product in summary.products if product.weight_bits)
-    return weighted / flop if flop else 0.0
+    weighted_flop = sum(product.flop for product in summary.products if product.weight_bits)
+    return weighted_flop / flop if flop else 0.0
 
 
 def _moved_s(part: StagePart, layout: Layout, exchanges: Exchanges) -> tuple[float, float]:
