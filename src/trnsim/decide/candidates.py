@@ -278,8 +278,10 @@ class WorkloadPlacements:
 
     def _cheapest_public_price(self, workload: Workload, name: str) -> Quote | None:
         quotes = [self._quote(name, kind, workload) for kind in PUBLIC]
-        priced = [(price.usd_per_hour, price) for price in quotes if price.usd_per_hour is not None]
-        return min(priced, key=lambda pair: pair[0])[1] if priced else None
+        priced_quotes = [
+            (price.usd_per_hour, price) for price in quotes if price.usd_per_hour is not None
+        ]
+        return min(priced_quotes, key=lambda pair: pair[0])[1] if priced_quotes else None
 
     def _quote(self, name: str, kind: str, workload: Workload) -> Quote:
         regional = quote(

@@ -107,9 +107,9 @@ def rule(instance: str) -> SetRule:
                 Provenance(Evidence(row["kind"]), row["source"]),
                 row.get("note", ""),
             )
-    documented = Provenance(Evidence.DOCUMENTED, _ONE_OR_ALL)
+    provenance = Provenance(Evidence.DOCUMENTED, _ONE_OR_ALL)
     counts = (1,) if devices == 1 else (1, devices)
-    return SetRule(instance, devices, counts, devices, documented)
+    return SetRule(instance, devices, counts, devices, provenance)
 
 
 @cache

@@ -105,8 +105,8 @@ def digest(fields: Mapping[str, Any]) -> str:
 
     Each correction has a digest of its own.
     """
-    excluded = (SCHEMA, _CHECK, _CORRECTIONS)
-    sealed_fields = {name: value for name, value in fields.items() if name not in excluded}
+    excluded_names = (SCHEMA, _CHECK, _CORRECTIONS)
+    sealed_fields = {name: value for name, value in fields.items() if name not in excluded_names}
     return hashlib.sha256(compact_json(sealed_fields).encode()).hexdigest()[:_DIGEST_DIGITS]
 
 

@@ -87,18 +87,18 @@ def map(  # noqa: A001  what it is: trnsim.system.search.map
     chunks = [(start, list(points[start : start + chunk])) for start in starts]
     most_in_process = _MOST_CHUNKS_IN_PROCESS * chunk
     results_at: dict[int, ChunkResult] = {}
-    uncached: list[Chunk] = []
+    uncached_chunks: list[Chunk] = []
     for start, part in chunks:
         stored_result = disk_cache.read(
             _cache_key(function, part), partial(_stored_result, len(part))
         )
         if stored_result is None:
-            uncached.append((start, part))
+            uncached_chunks.append((start, part))
         else:
             results_at[start] = stored_result
     count = sum(len(stored_result.values) for stored_result in results_at.values())
     with closing(
-        _chunk_results(function, uncached, ray, processes, until_s, most_in_process)
+        _chunk_results(function, uncached_chunks, ray, processes, until_s, most_in_process)
     ) as chunk_results:
         for (start, part), (values, corrections) in chunk_results:
             results_at[start] = ChunkResult(json.loads(json.dumps(values)), corrections)
@@ -135,18 +135,18 @@ def _chunk_results(
         yield from _in_processes(function, chunks, count, until_s)
 
 
-def _stored_result(count: int, stored: dict[str, Any]) -> ChunkResult:
+def _stored_result(count: int, entry: dict[str, Any]) -> ChunkResult:
     """The result of a chunk of `count` points in a cache entry of `map`.
 
     Raises:
         ValueError: the entry does not hold `count` values, or its corrections are no texts.
         TypeError: it has other fields.
     """
-    result = ChunkResult(**stored)
-    is_of_lists = all(isinstance(items, list) for items in stored.values())
+    result = ChunkResult(**entry)
+    is_of_lists = all(isinstance(items, list) for items in entry.values())
     if not is_of_lists or len(result.values) != count:
         raise ValueError(count)
-    if not all(isinstance(words, str) for words in stored["corrections"]):
+    if not all(isinstance(words, str) for words in entry["corrections"]):
         raise ValueError(result.corrections)
     return result
 

@@ -126,8 +126,10 @@ def test_no_sequence_is_longer_than_the_longest(tokens):
     [
         ({"rate_per_s": 1.0, "concurrency": 2}, r"^both of concurrency and request rate given; le"),
         ({}, r"^neither of concurrency and request rate given; legal: exactly one"),
-        ({"rate_per_s": float("nan")}, r"^--request-rate is nan; legal: a positive number"),
-        ({"rate_per_s": -1.0}, r"^--request-rate is -1.0; legal: a positive number"),
+        ({"rate_per_s": float("nan")}, r"^--request-rate is nan; legal: from 1e-06 to 1e\+09 a"),
+        ({"rate_per_s": -1.0}, r"^--request-rate is -1.0; legal: from 1e-06"),
+        ({"rate_per_s": 9.9e-7}, r"^--request-rate is 9.9e-07; legal: from 1e-06"),
+        ({"rate_per_s": 1.1e9}, r"^--request-rate is 1100000000.0; legal: from 1e-06"),
         ({"rate_per_s": 1.0, "burstiness": 0.0}, r"^--burstiness is 0.0; legal: a positive number"),
         ({"rate_per_s": 1.0, "prefixes": 0}, r"^--num-prefixes is 0; legal: whole numbers from 1"),
         ({"concurrency": -1}, r"^--concurrency is -1; legal: whole numbers from 0 on"),

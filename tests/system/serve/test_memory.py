@@ -60,9 +60,9 @@ def test_blocks_fill_what_states_of_all_sequences_leave():
 
 def test_states_of_all_sequences_and_keys_of_one_have_to_fit():
     states = replace(MEMORY, state_bytes=15.0)
-    states.check(1, "GPU", "m", running=2)
+    states.check(1, "GPU", "m", running_sequences=2)
     with pytest.raises(OutOfMemory, match=r"keys and values of 1 x 64 tokens .*states of 3 sequen"):
-        states.check(1, "GPU", "m", running=3)
+        states.check(1, "GPU", "m", running_sequences=3)
 
 
 def test_what_does_not_fit_is_told_by_what():

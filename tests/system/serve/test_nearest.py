@@ -13,7 +13,7 @@ def test_the_nearest_layout_says_which_limit_is_missed_and_by_how_much():
     slow, fast = load_test(deployed(tensor=2)), load_test(deployed(tensor=32, max_num_seqs=1))
     near = nearest([slow, fast], Slo(1.0, 1e-3))
     assert near.test is fast
-    (missed,) = near.missed
+    (missed,) = near.missed_limits
     assert (missed.name, missed.limit_s) == ("tpot", 1e-3)
     assert missed.least_s == pytest.approx(fast.unloaded_figures().values["tpot_p99_s"])
 
@@ -21,7 +21,7 @@ def test_the_nearest_layout_says_which_limit_is_missed_and_by_how_much():
 def test_the_nearest_slo_is_feasible():
     test = load_test()
     near = nearest([test], Slo(1e-3, 1e-3))
-    assert {each.name for each in near.missed} == {"ttft", "tpot"}
+    assert {each.name for each in near.missed_limits} == {"ttft", "tpot"}
     assert near.slo.is_met(test.unloaded_figures())
     assert near.most_per_s > 0
     assert test.is_within(near.slo, near.most_per_s, 512)

@@ -103,7 +103,11 @@ def test_what_is_written_is_read_again_bit_for_bit(tmp_path_factory, name, start
         ('{"arrival": NaN, "input": 5, "output": 3}', "not JSON: NaN is no number of JSON"),
         (
             '{"arrival": -1, "input": 5, "output": 3}',
-            "arrival is -1; legal: a number from 0 on [s]",
+            "arrival is -1; legal: a number from 0 to 1e+10 [s]",
+        ),
+        (
+            '{"arrival": 1.1e10, "input": 5, "output": 3}',
+            "arrival is 11000000000.0; legal: a number from 0 to 1e+10 [s]",
         ),
         (
             '{"arrival": 0.2, "input": 5, "output": 3}',

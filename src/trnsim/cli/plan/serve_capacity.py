@@ -118,7 +118,7 @@ def _infeasible(answer: CapacityAnswer, near: Nearest) -> list[str]:
     missed = ", ".join(
         f"{_NAMES[limit.name]} of a request alone is {seconds(limit.least_s)} at P{level}, "
         f"{limit.least_s / limit.limit_s:.3g} times the limit of {seconds(limit.limit_s)}"
-        for limit in near.missed
+        for limit in near.missed_limits
     )
     reason = f"; in the nearest, {missed}" if missed else ", although a request alone keeps it"
     lines = [f"no layout keeps the SLO at any load{reason}"]

@@ -85,12 +85,14 @@ def _summary(decision: Decision, page_figures: Figures) -> Block:
         _summary_row(workload, page_figures, index)
         for index, workload in enumerate(decision.workloads)
     ]
-    today, after, migration = (
+    today_usd, after_usd, migration_usd = (
         page_figures.usd("totals", name)
         for name in ("today_usd_per_month", "after_usd_per_month", "migration_usd")
     )
     after_note = "once all that is go has moved"
-    rows.append(("all", "", today, after_note, after, "", (migration, " USD once, to move it")))
+    rows.append(
+        ("all", "", today_usd, after_note, after_usd, "", (migration_usd, " USD once, to move it"))
+    )
     return Table(_SUMMARY_COLUMNS, rows, marked={len(rows) - 1: "total"})
 
 

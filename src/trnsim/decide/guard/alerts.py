@@ -107,7 +107,7 @@ def _drift(limits: WorkloadLimits) -> list[Alert]:
 def _health(limits: WorkloadLimits) -> list[Alert]:
     """Rules about errors and missing metrics, which need no prediction."""
     matchers, name = selector(limits), limits.workload.name
-    failed = selector(limits, FAILED_MATCHER)
+    failures = selector(limits, FAILED_MATCHER)
     ecc = selector(limits, 'event_type=~"(mem|sram)_ecc_uncorrected"')
     total = f"sum(rate(execution_status_total{matchers}[15m]))"
     return [
@@ -122,7 +122,7 @@ def _health(limits: WorkloadLimits) -> list[Alert]:
         ),
         Alert(
             "ExecutionErrors",
-            f"sum(rate(execution_status_total{failed}[15m])) / {total} > {MAX_FAILED_SHARE:g}",
+            f"sum(rate(execution_status_total{failures}[15m])) / {total} > {MAX_FAILED_SHARE:g}",
             for_minutes=15,
             severity="page",
             summary=f"{name}: more than {MAX_FAILED_SHARE:.0%} of executions fail",

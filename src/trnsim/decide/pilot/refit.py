@@ -87,7 +87,7 @@ class PilotPredictor(Predictor):
 
 def _measured_speed(speed: Speed, name: str, factor: Factor) -> Speed:
     """A speed with its measured factor, whose only uncertainty is the error of the runs."""
-    slower_speed = _slower(speed, factor.value)
+    slower_speed = _scaled_speed(speed, factor.value)
     error = {"median": _MEDIAN_ERROR_SIGMAS * factor.sigma, "p90": P90_ERROR_SIGMAS * factor.sigma}
     return replace(
         slower_speed,
@@ -99,7 +99,7 @@ def _measured_speed(speed: Speed, name: str, factor: Factor) -> Speed:
     )
 
 
-def _slower(speed: Speed, factor: float) -> Speed:
+def _scaled_speed(speed: Speed, factor: float) -> Speed:
     """A speed whose times are `factor` x as long."""
     return replace(
         speed,
@@ -127,7 +127,7 @@ class _Update:
             cause: sigma * math.sqrt(self.variance.get(cause, 1.0))
             for cause, sigma in speed.sigmas.items()
         }
-        return replace(_slower(speed, math.exp(shift)), sigmas=sigmas)
+        return replace(_scaled_speed(speed, math.exp(shift)), sigmas=sigmas)
 
 
 def update(runs: list[tuple[Mapping[str, float], Factor]]) -> _Update:

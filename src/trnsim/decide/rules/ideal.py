@@ -25,7 +25,7 @@ def ideal(evidence: WorkloadEvidence) -> tuple[Ruling, ...]:
         _chips(evidence),
         _framework(evidence),
         _saving(evidence),
-        _committed(evidence),
+        _commitment(evidence),
     )
 
 
@@ -64,7 +64,7 @@ def _saving(evidence: WorkloadEvidence) -> Ruling:
     return Ruling(name, _GROUP, applies, "for a move" if applies else "against", text)
 
 
-def _committed(evidence: WorkloadEvidence) -> Ruling:
+def _commitment(evidence: WorkloadEvidence) -> Ruling:
     name, is_committed = "committed to AWS", evidence.workload.is_committed_to_aws
     if is_committed is None:
         return Ruling(name, _GROUP, None, "to be answered", "committed_to_aws is not given")

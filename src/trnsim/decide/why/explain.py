@@ -269,11 +269,16 @@ def _time_pairs(old: PlanAnswer, new: PlanAnswer) -> list[tuple[Time, Time]]:
     is_logged = old.is_measured or new.is_measured
     if by_phase:
         return by_phase if is_logged else [by_phase[-1]]
-    last = old.times[-1], new.times[-1]
+    last_pair = old.times[-1], new.times[-1]
     is_pass = not is_logged and (
-        all(time.phase in _FORWARD_PHASES for time in last) or "" in (last[0].phase, last[1].phase)
+        all(time.phase in _FORWARD_PHASES for time in last_pair)
+        or "" in (last_pair[0].phase, last_pair[1].phase)
     )
-    return [last] if is_pass and COLLECTIVE not in (last[0].phase, last[1].phase) else []
+    return (
+        [last_pair]
+        if is_pass and COLLECTIVE not in (last_pair[0].phase, last_pair[1].phase)
+        else []
+    )
 
 
 def _is_alike(left: Time, right: Time) -> bool:

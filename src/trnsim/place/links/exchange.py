@@ -190,10 +190,10 @@ def _between_buildings(
         site: the site of the buildings.
     """
     passes = 2 if kind == "all_reduce" else 1
-    shared = groups_of_node / float(site.between_bytes_per_s)
+    share_s = groups_of_node / float(site.between_bytes_per_s)
     part = (buildings - 1) / buildings
     hops = passes * float(site.between_hop_s) * (buildings - 1).bit_length()
-    return Line(line.name, line.fixed_s + hops, max(line.per_byte_s, passes * part * shared))
+    return Line(line.name, line.fixed_s + hops, max(line.per_byte_s, passes * part * share_s))
 
 
 def ranks_of(instance: str, lnc: int) -> tuple[int, int]:

@@ -142,10 +142,12 @@ def _cheaper_chip(rows: RowReader, ours: str, theirs: str, kind: str) -> WordAmo
     return WordAmount("less" if ratio.value < 1 else "not less", ratio.origins)
 
 
-def _new_format(rows: RowReader, new: str, old: str, field: str, dtype: str) -> WordAmount:
+def _new_format(
+    rows: RowReader, new_chip: str, old_chip: str, field: str, dtype: str
+) -> WordAmount:
     """The word "new" if one chip has a peak in a format and another has none."""
-    origins = rows.of_chip(new, field, dtype).origins + rows.memory(old).origins
-    peaks = getattr(rows.chip(old), field)
+    origins = rows.of_chip(new_chip, field, dtype).origins + rows.memory(old_chip).origins
+    peaks = getattr(rows.chip(old_chip), field)
     is_new = not peaks if field.startswith("peak_sparse") else dtype not in peaks
     return WordAmount("new" if is_new else "not new", origins)
 

@@ -58,11 +58,11 @@ def _table(name: str) -> dict[str, tuple[PublishedFigure, PublishedFigure]]:
     day, documents = tables["day"], tables["documents"]
     rows = {}
     for row, values in tables[name].items():
-        old, new = (
+        inferentia1, inferentia2 = (
             PublishedFigure(value, day, documents[document], Grade.MEASURED)
             for document, value in values.items()
         )
-        rows[row] = old, new
+        rows[row] = inferentia1, inferentia2
     return rows
 
 

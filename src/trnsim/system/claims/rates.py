@@ -44,13 +44,15 @@ def rate(rows: RowReader, workload: str, instance: str) -> Amount:
     if entry is None:
         raise Absent(f"room for '{workload}' on {instance}")
     row, chip = rows.instance(instance), rows.chip(rows.instance(instance).accelerator)
-    shipped = catalogue()
-    if row != shipped.instance(instance) or chip != shipped.accelerator(chip.name):
+    shipped_catalogue = catalogue()
+    if row != shipped_catalogue.instance(instance) or chip != shipped_catalogue.accelerator(
+        chip.name
+    ):
         raise Absent(f"a rate of '{workload}' on {instance} as its row now is")
     source = SOURCES[workload.split(maxsplit=1)[0]]
     assumed_names = ", ".join(entry["assumed"])
     doubt = f"assumed for {instance}: {assumed_names}" if assumed_names else ""
-    day = str(shipped.generated)
+    day = str(shipped_catalogue.generated)
     names = (f"instances/{instance}", f"{'chips' if chip.is_neuron else 'gpus'}/{chip.name}")
     origins = tuple(Citation(Grade.MODEL, name, day, source, doubt) for name in names)
     return Amount(entry["per_s"], origins)

@@ -95,16 +95,16 @@ class RowReader:
 
     def of_chip(self, name: str, field: str, key: str = "") -> Amount:
         """A figure of a chip's row: `field` is an attribute of `Accelerator`, `key` a dtype."""
-        missing = f"{key or field.removesuffix('_w')} of {name}"
+        absent_name = f"{key or field.removesuffix('_w')} of {name}"
         try:
             chip = self.chip(name)
         except Absent:  # a missing row and a missing figure have one message: neither is cited
-            raise Absent(missing) from None
+            raise Absent(absent_name) from None
         value = getattr(chip, field)
         if key:
             value = value.get(key)
         if value is None:
-            raise Absent(missing)
+            raise Absent(absent_name)
         return self._amount(value, _chip_row(name, is_neuron=chip.is_neuron))
 
     def peak(self, name: str, dtype: str) -> Amount:

@@ -170,8 +170,12 @@ def table(rows: RowReader, name: str) -> Iterator[BasisOrGap]:
     del rows
 
     def ratio(pair: tuple[PublishedFigure, PublishedFigure]) -> Amount:
-        old, new = pair
-        return old.amount / new.amount if name == "latency" else new.amount / old.amount
+        inferentia1, inferentia2 = pair
+        return (
+            inferentia1.amount / inferentia2.amount
+            if name == "latency"
+            else inferentia2.amount / inferentia1.amount
+        )
 
     for text, pair in TABLES[name].items():
         yield figure(text, partial(ratio, pair))

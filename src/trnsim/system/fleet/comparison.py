@@ -62,9 +62,12 @@ def _best(scenario: Scenario, tell: Callable[[str], None]) -> tuple[FleetPlan, b
     solution, rival = solver_plan(scenario, tell), threshold(scenario)
     conditions = forecast_conditions(scenario, scenario.planning.demand)
     solution_run, rival_run = (simulate(scenario, plan, conditions) for plan in (solution, rival))
-    missed = float(solution_run.missed.sum()), float(rival_run.missed.sum())
+    missed_requests = float(solution_run.missed.sum()), float(rival_run.missed.sum())
     usd = float(solution_run.usd[0]), float(rival_run.usd[0])
-    if missed[0] <= missed[1] * (1 + _EQUAL_SHARE) + _EQUAL_SHARE and usd[0] <= usd[1]:
+    if (
+        missed_requests[0] <= missed_requests[1] * (1 + _EQUAL_SHARE) + _EQUAL_SHARE
+        and usd[0] <= usd[1]
+    ):
         return solution, True
     return rival, False
 

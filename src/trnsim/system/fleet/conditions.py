@@ -19,18 +19,18 @@ class FleetConditions:
 
     Attributes:
         demand: for each service, requests a second ``[draws, steps]``.
-        missing: UltraServers under repair that no spare replaces ``[draws, steps]``.
+        missing_ultraservers: UltraServers under repair that no spare replaces ``[draws, steps]``.
         seed: the seed of the failures that services and jobs suffer; None for mean failures.
     """
 
     demand: Sequence[Array]
-    missing: NDArray[np.int64]
+    missing_ultraservers: NDArray[np.int64]
     seed: int | None
 
     @property
     def draws(self) -> int:
         """Number of draws."""
-        return len(self.missing)
+        return len(self.missing_ultraservers)
 
 
 def forecast_conditions(scenario: Scenario, quantile: str = "p50") -> FleetConditions:
@@ -46,10 +46,12 @@ def drawn_conditions(scenario: Scenario, draws: int, seed: int) -> FleetConditio
         for index, service in enumerate(scenario.services)
     ]
     generator = np.random.default_rng([seed, len(demand)])
-    return FleetConditions(demand, _missing(scenario.fleet, draws, scenario.steps, generator), seed)
+    return FleetConditions(
+        demand, _missing_ultraservers(scenario.fleet, draws, scenario.steps, generator), seed
+    )
 
 
-def _missing(
+def _missing_ultraservers(
     fleet: Fleet, draws: int, steps: int, generator: np.random.Generator
 ) -> NDArray[np.int64]:
     """UltraServers under repair, less the spares of their building: ``[draws, steps]``.
@@ -59,10 +61,10 @@ def _missing(
     step.
     """
     repair_steps = math.ceil(fleet.repair_s / STEP_S)
-    missing = np.zeros((draws, steps), np.int64)
+    counts = np.zeros((draws, steps), np.int64)
     for name, count in fleet.ultraservers.items():
         mean = count * fleet.ultraserver_chips * STEP_S / fleet.chip_mtbf_s
         failures = generator.poisson(mean, (draws, repair_steps + steps)).cumsum(axis=1)
         under_repair = failures[:, repair_steps:] - failures[:, :steps]
-        missing += np.clip(under_repair - fleet.spares[name], 0, count)
-    return missing
+        counts += np.clip(under_repair - fleet.spares[name], 0, count)
+    return counts

@@ -62,24 +62,26 @@ def _widths(fields: JobFields, block: int, fleet_chips: int) -> list[int]:
     Raises:
         BadInput: a width is not a number of whole blocks, or there are more than `_MOST_LEVELS`.
     """
-    smallest, largest = fields.smallest_chips, fields.largest_chips
+    smallest_chips, largest_chips = fields.smallest_chips, fields.largest_chips
     step = fields.step_chips or block
-    if smallest > fleet_chips:
+    if smallest_chips > fleet_chips:
         raise fields.refused(
             "smallest_chips", f"legal: up to {fleet_chips:,}, the chips of the fleet"
         )
-    if not smallest <= largest <= fleet_chips:
-        raise fields.refused("largest_chips", f"legal: from {smallest} to {fleet_chips:,}")
+    if not smallest_chips <= largest_chips <= fleet_chips:
+        raise fields.refused("largest_chips", f"legal: from {smallest_chips} to {fleet_chips:,}")
     for name, chips in (
-        ("smallest_chips", smallest),
-        ("largest_chips", largest),
+        ("smallest_chips", smallest_chips),
+        ("largest_chips", largest_chips),
         ("step_chips", step),
     ):
         if chips % block:
             raise fields.refused(name, f"legal: a multiple of {block}, the chips of a block")
-    widths = [*range(smallest, largest, step), largest]
+    widths = [*range(smallest_chips, largest_chips, step), largest_chips]
     if len(widths) > _MOST_LEVELS:
-        least_step = math.ceil((largest - smallest) / (_MOST_LEVELS - 1) / block) * block
+        least_step = (
+            math.ceil((largest_chips - smallest_chips) / (_MOST_LEVELS - 1) / block) * block
+        )
         raise fields.refused(
             "step_chips",
             f"{len(widths)} widths of {step} chips more; legal: at most {_MOST_LEVELS} widths",

@@ -38,8 +38,8 @@ def needs(scenario: Scenario, quantile: str) -> Counts:
 
 def _need(scenario: Scenario, service: Service, demand: Array) -> Counts:
     peak = demand.max(axis=1)
-    early = demand[:, : ready_steps(scenario, service)].max(axis=1, initial=0.0)
-    peak[:-1] = np.maximum(peak[:-1], early[1:])
+    start_peak = demand[:, : ready_steps(scenario, service)].max(axis=1, initial=0.0)
+    peak[:-1] = np.maximum(peak[:-1], start_peak[1:])
     # A block may serve next to nothing, or nothing where restarts after failures take all time.
     least_per_s = max(float(peak.max()) / _MOST_BLOCKS, sys.float_info.min)
     blocks = peak / max(scenario.block_requests_per_s(service), least_per_s)

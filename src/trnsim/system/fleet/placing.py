@@ -73,10 +73,10 @@ def building_shares(scenario: Scenario, plan: FleetPlan, hour: int) -> dict[str,
         else:
             movable_blocks[kind.name] = int(widths.sum())
     for name, blocks in movable_blocks.items():
-        remaining = blocks
+        remaining_blocks = blocks
         for building, room in list(free_blocks.items()):
-            assigned = min(remaining, room)
-            if assigned:
-                assign(building, name, assigned)
-            remaining -= assigned
+            share = min(remaining_blocks, room)
+            if share:
+                assign(building, name, share)
+            remaining_blocks -= share
     return shares

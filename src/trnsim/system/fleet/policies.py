@@ -85,10 +85,10 @@ def _used_blocks(jobs: Sequence[TrainingJobKind], levels: _Levels) -> int:
     return sum(job.levels[level].blocks for job, job_levels in per_kind for level in job_levels)
 
 
-def _narrow(jobs: Sequence[TrainingJobKind], levels: _Levels, free: int) -> _Levels:
-    """The levels after the last jobs have become narrower, so that all fit in `free` blocks."""
+def _narrow(jobs: Sequence[TrainingJobKind], levels: _Levels, free_blocks: int) -> _Levels:
+    """The levels after the last jobs have become narrower, so that all fit in `free_blocks`."""
     new_levels = [list(job_levels) for job_levels in levels]
-    excess = _used_blocks(jobs, levels) - free
+    excess = _used_blocks(jobs, levels) - free_blocks
     for job, job_levels in reversed(list(zip(jobs, new_levels, strict=True))):
         for index in reversed(range(job.count)):
             if excess <= 0:
@@ -99,10 +99,10 @@ def _narrow(jobs: Sequence[TrainingJobKind], levels: _Levels, free: int) -> _Lev
     return new_levels
 
 
-def _widen(jobs: Sequence[TrainingJobKind], levels: _Levels, free: int) -> _Levels:
-    """The levels after jobs, the first one first, have become as wide as `free` blocks allow."""
+def _widen(jobs: Sequence[TrainingJobKind], levels: _Levels, free_blocks: int) -> _Levels:
+    """The levels after jobs, the first one first, have become as wide as `free_blocks` allow."""
     new_levels = [list(job_levels) for job_levels in levels]
-    unused_blocks = free - _used_blocks(jobs, levels)
+    unused_blocks = free_blocks - _used_blocks(jobs, levels)
     for job, job_levels in zip(jobs, new_levels, strict=True):
         for index in range(job.count):
             blocks = job.levels[job_levels[index]].blocks

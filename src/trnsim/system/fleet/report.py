@@ -105,12 +105,14 @@ def _policy(scenario: Scenario, result: PolicyResult) -> dict[str, Any]:
             "usd": float(result.expected.usd[0]),
             "training_net_usd": planned_usd(scenario, plan),
             "training_usd": float(result.expected.cost_usd[0] - result.expected.usd[0]),
-            "requests_missed": {name: runs[0] for name, runs in _missed(scenario, result.expected)},
+            "requests_missed": {
+                name: runs[0] for name, runs in _missed_requests(scenario, result.expected)
+            },
             "tokens": {name: runs[0] for name, runs in _tokens(scenario, result.expected)},
             "usd_per_day": _usd_per_day(scenario, result.expected),
         },
         "draws": {
-            "requests_missed": dict(_missed(scenario, outcome)),
+            "requests_missed": dict(_missed_requests(scenario, outcome)),
             "tokens": dict(_tokens(scenario, outcome)),
         },
         "chips": {
@@ -135,7 +137,9 @@ def _policy(scenario: Scenario, result: PolicyResult) -> dict[str, Any]:
     }
 
 
-def _missed(scenario: Scenario, outcome: FleetOutcome) -> Iterator[tuple[str, list[float]]]:
+def _missed_requests(
+    scenario: Scenario, outcome: FleetOutcome
+) -> Iterator[tuple[str, list[float]]]:
     """Requests outside the SLO of each service, by draw."""
     for service, by_draw in zip(scenario.services, outcome.missed, strict=True):
         yield service.name, by_draw.sum(axis=1).tolist()
@@ -150,14 +154,14 @@ def _tokens(scenario: Scenario, outcome: FleetOutcome) -> Iterator[tuple[str, li
 def _usd_per_day(scenario: Scenario, outcome: FleetOutcome) -> dict[str, float]:
     """USD of a day by cause: chips, energy, missed requests, less the worth of tokens."""
     fleet, days = scenario.fleet, scenario.days
-    missed = (
+    missed_usd = (
         service.usd_per_missed_request * float(by_draw[0].sum())
         for service, by_draw in zip(scenario.services, outcome.missed, strict=True)
     )
     return {
         "chips": outcome.chip_hours * fleet.usd_per_chip_hour / days,
         "energy": (outcome.energy_kwh or 0.0) * fleet.usd_per_kwh / days,
-        "missed": sum(missed) / days,
+        "missed": sum(missed_usd) / days,
         "worth": float(outcome.cost_usd[0] - outcome.usd[0]) / days,
         "sum": float(outcome.usd[0]) / days,
     }

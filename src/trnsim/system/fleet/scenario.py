@@ -52,11 +52,11 @@ class Fleet:
         """Number of chips, spares included."""
         return self.ultraserver_chips * sum(self.ultraservers.values())
 
-    def energy_usd_per_chip_hour(self, doing: str) -> float:
+    def energy_usd_per_chip_hour(self, activity: str) -> float:
         """USD of the energy of a chip that is "serving", "training" or "idle" for an hour."""
         if self.watts is None:
             return 0.0
-        return float(getattr(self.watts, doing)) / WATTS_PER_KW * self.usd_per_kwh
+        return float(getattr(self.watts, activity)) / WATTS_PER_KW * self.usd_per_kwh
 
 
 @dataclass(frozen=True)
@@ -201,8 +201,8 @@ class Scenario:
 
     def local_time(self, hour: int) -> datetime:
         """Local time of an hour."""
-        elapsed = self.start.timestamp() + hour * HOUR_S
-        return datetime.fromtimestamp(elapsed, tz=self.start.tzinfo)
+        time_s = self.start.timestamp() + hour * HOUR_S
+        return datetime.fromtimestamp(time_s, tz=self.start.tzinfo)
 
 
 _SPARES_CERTAINTY: Final = 0.9

@@ -56,8 +56,8 @@ def _replica(name: str, fields: ServiceFields, setting: Setting) -> tuple[int, f
             if key in fields:
                 raise fields.refused(key, "it goes with model, which is not given")
         if fields.replica_chips is None or fields.requests_per_s is None:
-            missing = next(key for key in _GIVEN_REPLICA_FIELDS if key not in fields)
-            raise fields.refused(missing, "give replica_chips and requests_per_s, or model")
+            missing_key = next(key for key in _GIVEN_REPLICA_FIELDS if key not in fields)
+            raise fields.refused(missing_key, "give replica_chips and requests_per_s, or model")
         return fields.replica_chips, fields.requests_per_s, "given"
     for key in _GIVEN_REPLICA_FIELDS:
         if key in fields:
@@ -77,11 +77,15 @@ def _planned_replica(fields: ServiceFields, setting: Setting) -> tuple[int, floa
         raise fields.refused("slo_ttft_s", "a model is planned within an SLO: slo_ttft_s, _tpot_s")
     demand_lengths = open_rate_demand(fields.input_tokens, fields.output_tokens)
     model = read_config(setting.model_file(fields))
-    best = plan(model, machine(setting.instance), ServerOptions(), demand_lengths, slo=slo)
-    if not best.is_met or not best.most_per_s:
+    best_plan = plan(model, machine(setting.instance), ServerOptions(), demand_lengths, slo=slo)
+    if not best_plan.is_met or not best_plan.most_per_s:
         raise fields.refused("model", "no layout on this instance keeps the SLO at any load")
-    chips = best.deployment.instances * machine(setting.instance).instance.count
-    return chips, best.most_per_s, f"planned: {best.deployment.instances} x {setting.instance}"
+    chips = best_plan.deployment.instances * machine(setting.instance).instance.count
+    return (
+        chips,
+        best_plan.most_per_s,
+        f"planned: {best_plan.deployment.instances} x {setting.instance}",
+    )
 
 
 def _curve(fields: ServiceFields, setting: Setting) -> Curve:

@@ -80,8 +80,8 @@ def simulate(scenario: Scenario, plan: FleetPlan, conditions: FleetConditions) -
         missed_requests = np.maximum(demand - capacity_per_s, 0.0) * STEP_S
         requests.append(_by_hour(demand * STEP_S))
         missed.append(_by_hour(missed_requests))
-        served = requests[-1] - missed[-1]
-        replica_hours = served.sum(axis=1) / (service.requests_per_s * HOUR_STEPS * STEP_S)
+        served_requests = requests[-1] - missed[-1]
+        replica_hours = served_requests.sum(axis=1) / (service.requests_per_s * HOUR_STEPS * STEP_S)
         useful_chip_hours += replica_hours * service.replica_chips
     tokens = []
     for index in range(len(scenario.jobs)):
@@ -104,7 +104,7 @@ def _failed_blocks(scenario: Scenario, plan: FleetPlan, conditions: FleetConditi
 
     Idle blocks are lost first, then blocks of jobs, then of services, the last ones first.
     """
-    missing_blocks = np.ceil(conditions.missing / scenario.block_ultraservers)
+    missing_blocks = np.ceil(conditions.missing_ultraservers / scenario.block_ultraservers)
     blocks = np.concatenate([plan.services, plan.job_blocks(scenario.jobs)], axis=1)
     idle_blocks = scenario.blocks - blocks.sum(axis=1)
     missing_blocks = np.maximum(missing_blocks - np.repeat(idle_blocks, HOUR_STEPS), 0.0)
@@ -181,7 +181,7 @@ def _trained_tokens(
 def _step_blocks(job: TrainingJobKind) -> int:
     """Blocks that a job loses if one of its blocks fails: a step of width, or its only width."""
     widths = [level.blocks for level in job.levels[1:]]
-    return max((wide - narrow for narrow, wide in pairwise(widths)), default=widths[-1])
+    return max((next_width - width for width, next_width in pairwise(widths)), default=widths[-1])
 
 
 def _deviation(
@@ -249,5 +249,7 @@ def _energy_kwh(scenario: Scenario, plan: FleetPlan) -> float | None:
         return None
     serving = float(plan.services.sum()) * scenario.block_chips
     training = float(plan.job_blocks(scenario.jobs).sum()) * scenario.block_chips
-    idle = scenario.fleet.chips * scenario.hours - serving - training
-    return (serving * watts.serving + training * watts.training + idle * watts.idle) / WATTS_PER_KW
+    idle_chip_hours = scenario.fleet.chips * scenario.hours - serving - training
+    return (
+        serving * watts.serving + training * watts.training + idle_chip_hours * watts.idle
+    ) / WATTS_PER_KW

@@ -95,11 +95,11 @@ class PlanWindow:
             InternalError: HiGHS found no plan, though all jobs may wait.
         """
         levels = len(self._usd)
-        entered = (
+        entering_jobs = (
             self._jobs_of_kind[self._kind_of_level] if previous_widths is None else previous_widths
         )
         rows = np.arange(levels + self._hours, dtype=np.int32)
-        lower = np.concatenate([-entered, np.full(self._hours, -np.inf)])
+        lower = np.concatenate([-entering_jobs, np.full(self._hours, -np.inf)])
         upper = np.concatenate([np.full(levels, np.inf), free_blocks])
         self._highs.changeRowsBounds(len(rows), rows, lower.astype(float), upper.astype(float))
         size = final_hours * levels

@@ -284,9 +284,13 @@ def _check_memory(parts: Iterable[_TimedPart], machine: Machine) -> float:
     return weights + activations
 
 
-def _notes(plan: Inference, machine: Machine, idle: int) -> Iterable[str]:
-    if idle:
-        yield f"{idle} rank idle: a guided step takes two" if idle == 1 else f"{idle} ranks idle"
+def _notes(plan: Inference, machine: Machine, idle_ranks: int) -> Iterable[str]:
+    if idle_ranks:
+        yield (
+            f"{idle_ranks} rank idle: a guided step takes two"
+            if idle_ranks == 1
+            else f"{idle_ranks} ranks idle"
+        )
     if plan.left_out:
         yield f"not counted: {', '.join(plan.left_out)}"
     if machine.chip.name == _FIRST_CHIP:

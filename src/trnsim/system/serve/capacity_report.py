@@ -74,7 +74,7 @@ def _nearest(nearest: Nearest) -> dict[str, Any]:
         "layout": layout(nearest.test.deployment),
         "missed": [
             {"latency": limit.name, "limit_s": limit.limit_s, "least_s": limit.least_s}
-            for limit in nearest.missed
+            for limit in nearest.missed_limits
         ],
         "limits": _limits(nearest.slo),
         "requests_per_s": nearest.most_per_s,

@@ -126,14 +126,14 @@ class Demand:
         Clients start one after another, so that the run resembles a steady state.
         """
         clients = deployment.engine.max_num_seqs * len(deployment.decode_replicas)
-        saturating = replace(
+        distribution = replace(
             self.synthetic,
             concurrency=clients,
             rate_per_s=0.0,
             count=max(WAVES, -(-_LEAST_REQUESTS // clients)) * clients,
             ramp_s=_RAMP_REQUEST_TIMES * request_s(deployment, self.synthetic),
         )
-        return saturating.requests(deployment.engine.max_model_len)
+        return distribution.requests(deployment.engine.max_model_len)
 
 
 def usual_lengths(

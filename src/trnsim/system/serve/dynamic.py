@@ -38,18 +38,18 @@ class DynamicReplica(Replica):
         """
         budget = max(self._prompt_budget(len(self._running_sequences)), 1)
         self._chunks = chunks = []
-        computed = past = 0
+        computed_tokens = past = 0
         for sequence in self._filling_sequences:
             tokens = min(sequence.prompt_tokens - sequence.filled_tokens, budget)
             if tokens <= 0:
                 break
             chunks.append((sequence, tokens))
             budget -= tokens
-            computed += tokens
+            computed_tokens += tokens
             past += sequence.filled_tokens
-        self._unfilled_tokens -= computed
+        self._unfilled_tokens -= computed_tokens
         count = len(chunks)
-        tokens, past = rounded_count(-(-computed // count)), rounded_count(past // count)
+        tokens, past = rounded_count(-(-computed_tokens // count)), rounded_count(past // count)
         if not (self._is_mixing and self._running_sequences):
             self.prefills[count, tokens, past] += 1
             return self._costs.prefill(count, tokens, past)

@@ -131,8 +131,8 @@ def _memory_options(deployment: Deployment) -> list[str]:
         f"--{prefix}enable-prefix-caching",
     ]
     if not machine.is_neuron:
-        chunked = "" if options.is_chunked else "no-"
-        words.append(f"--{chunked}enable-chunked-prefill")
+        chunking_prefix = "" if options.is_chunked else "no-"
+        words.append(f"--{chunking_prefix}enable-chunked-prefill")
         if options.quantization and options.quantization not in _STORED_QUANTIZATIONS[False]:
             words.append(f"--quantization {options.quantization}")
     if options.kv_dtype != "auto":

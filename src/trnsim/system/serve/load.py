@@ -21,6 +21,8 @@ _LEGAL_LENGTHS: Final = "NUMBER, uniform:LEAST:MOST or lognormal:MEDIAN:SIGMA"
 _MOST_SIGMA: Final = 10.0
 _MOST_MEDIAN: Final = 1e12
 """Maximum sigma and median of lognormal lengths, so that their mean is a finite number."""
+_RATE_RANGE_PER_S: Final = (1e-6, 1e9)
+"""Minimum and maximum rate: of rarer requests, sums of seconds would not hold the milliseconds."""
 _RANDOM_STREAMS: Final = ("arrivals", "inputs", "outputs", "prefixes")
 
 
@@ -173,8 +175,12 @@ class Synthetic:
                 "that wait for answers set the rate themselves",
                 fix="--concurrency 8, or --request-rate 2",
             )
-        if not (self.rate_per_s >= 0 and math.isfinite(self.rate_per_s)):
-            raise BadInput(f"--request-rate is {self.rate_per_s}; legal: a positive number")
+        least_per_s, most_per_s = _RATE_RANGE_PER_S
+        if self.rate_per_s and not least_per_s <= self.rate_per_s <= most_per_s:
+            raise BadInput(
+                f"--request-rate is {self.rate_per_s}; legal: from {least_per_s:g} to "
+                f"{most_per_s:g} a second"
+            )
         if not (self.burstiness > 0 and math.isfinite(self.burstiness)):
             raise BadInput(f"--burstiness is {self.burstiness}; legal: a positive number")
 

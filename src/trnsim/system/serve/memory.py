@@ -68,20 +68,20 @@ class RankMemory:
             return sequences * -(-self.longest // block_tokens)
         return max(int(free_bytes / (self._token_bytes * block_tokens)), 0)
 
-    def check(self, sequences: int, rank: str, model: str, running: int = 0) -> None:
+    def check(self, sequences: int, rank: str, model: str, running_sequences: int = 0) -> None:
         """Refuse a server whose `sequences` sequences of the longest length do not fit.
 
         Args:
             sequences: number of sequences.
             rank: the machine's word for a rank, for the error.
             model: name of the model, for the error.
-            running: sequences that may run at once, whose states fit; 0 for `sequences`.
+            running_sequences: sequences that may run at once, whose states fit; 0 for `sequences`.
 
         Raises:
             OutOfMemory: lists the bytes of each part.
         """
-        running = running or sequences
-        state_bytes = running * self.state_bytes
+        running_sequences = running_sequences or sequences
+        state_bytes = running_sequences * self.state_bytes
         kv_bytes = sequences * (self.sequence_bytes - self.state_bytes)
         if kv_bytes + state_bytes <= self.free_bytes:
             return
@@ -89,7 +89,7 @@ class RankMemory:
             "weights": self.weights_bytes,
             "draft": self.draft_bytes,
             f"keys and values of {sequences} x {self.longest} tokens": kv_bytes,
-            f"states of {running} sequences": state_bytes,
+            f"states of {running_sequences} sequences": state_bytes,
             "activations": self.activations_bytes,
         }
         part_list = ", ".join(f"{name} {_gib(size)}" for name, size in parts.items() if size)
@@ -118,5 +118,5 @@ def activations_bytes(model: Architecture, split: Split, tokens: int) -> float:
         for product in summary.products
         if product.name not in _ON_CHIP
     )
-    largest = max((product.activation_elements for product in products), default=0.0)
-    return largest * model.other_bits / 8
+    largest_elements = max((product.activation_elements for product in products), default=0.0)
+    return largest_elements * model.other_bits / 8

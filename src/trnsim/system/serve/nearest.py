@@ -41,14 +41,14 @@ class Nearest:
 
     Attributes:
         test: load tests of one unit of the layout.
-        missed: the limits that the layout breaks without load.
+        missed_limits: the limits that the layout breaks without load.
         slo: the SLO with those limits relaxed as far as the layout needs.
         most_per_s: highest request rate of one unit within `slo`, in requests a second.
         instance_types: other instance types that keep the original SLO without load.
     """
 
     test: LoadTest
-    missed: tuple[MissedLimit, ...]
+    missed_limits: tuple[MissedLimit, ...]
     slo: Slo
     most_per_s: float
     instance_types: tuple[str, ...] = ()

@@ -59,7 +59,7 @@ def values(plan: ServingPlan) -> dict[str, Any]:
 
 def _layout(deployment: Deployment) -> dict[str, Any]:
     options, engine = deployment.options, deployment.engine
-    compiled = {
+    compiled_shapes = {
         "buckets": list(engine.buckets),
         "num_seqs_buckets": list(engine.batches),
         "max_prefills": engine.prompts_at_once,
@@ -76,7 +76,7 @@ def _layout(deployment: Deployment) -> dict[str, Any]:
         "max_num_batched_tokens": engine.max_num_batched_tokens,
         "block_size": engine.block_tokens,
         "kv_blocks": engine.blocks,
-        **(compiled if engine.is_compiled else {}),
+        **(compiled_shapes if engine.is_compiled else {}),
     }
 
 

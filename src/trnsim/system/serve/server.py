@@ -184,7 +184,7 @@ def deploy(
     limits = _prefill_limits(machine, options, sequences, longest)
     memory = _memory(model, machine, options, split, limits)
     slots = sequences if machine.is_neuron else 1
-    memory.check(slots, machine.rank_name, model.name, running=sequences)
+    memory.check(slots, machine.rank_name, model.name, running_sequences=sequences)
     block = options.block_tokens or _BLOCK_TOKENS[machine.is_neuron]
     engine = Engine(
         is_compiled=machine.is_neuron,

@@ -259,9 +259,9 @@ def _products(prompts: Sequence[Product], decodes: Sequence[Product]) -> tuple[P
 
     Attentions of a layer have products of the same names, in the same order in both passes.
     """
-    weight_products = _numbered(prompts)
+    weight_products = _numbered_products(prompts)
     weightless_products = [product for product in (*prompts, *decodes) if not product.weight_bits]
-    for key, decode in _numbered(decodes).items():
+    for key, decode in _numbered_products(decodes).items():
         product = weight_products.get(key)
         if product is None:
             weight_products[key] = decode
@@ -272,7 +272,7 @@ def _products(prompts: Sequence[Product], decodes: Sequence[Product]) -> tuple[P
     return (*weight_products.values(), *weightless_products)
 
 
-def _numbered(products: Sequence[Product]) -> dict[tuple[str, int], Product]:
+def _numbered_products(products: Sequence[Product]) -> dict[tuple[str, int], Product]:
     """Products of weights by name, and by number among those of one name."""
     product_by_key: dict[tuple[str, int], Product] = {}
     counts = Counter[str]()

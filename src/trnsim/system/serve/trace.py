@@ -15,7 +15,7 @@ from typing import Final
 from trnsim import files
 from trnsim.document.values import json_line
 from trnsim.quantities import is_fraction
-from trnsim.reader import FileRecord, declared, fault, read_rows
+from trnsim.reader import FileRecord, between, declared, fault, read_rows
 from trnsim.system.serve.load import Load, Request
 
 _FIX: Final = (
@@ -24,12 +24,16 @@ _FIX: Final = (
 )
 
 
+_MOST_S: Final = 1e10
+"""Largest time of an arrival: sums of larger ones would not hold milliseconds."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class TraceRow(FileRecord):
     """A request of a trace."""
 
-    arrival: float = declared(
-        help="when it comes after the start, not before the row above", unit="s", minimum=0
+    arrival: float = between(
+        "when it comes after the start, not before the row above", 0, _MOST_S, unit="s"
     )
     input: int = declared(help="tokens of the prompt", unit="tokens", minimum=1)
     output: int = declared(help="tokens of the answer", unit="tokens", minimum=1)

@@ -215,14 +215,15 @@ class _Search:
 
     def _refuse_for_room(self, machine: Machine, candidates: list[Layout]) -> NoReturn:
         """Raise what the smallest layout needs, and what would have room."""
-        smallest = smallest_layout(self.model, candidates)
+        smallest_candidate = smallest_layout(self.model, candidates)
         size = f"{machine.count:,} x {machine.instance.name}"
         reason, fix = f"no layout of {size} has room", ""
         try:
-            memory.check(memory.stages(self.model, smallest), smallest, machine)
+            memory.check(memory.stages(self.model, smallest_candidate), smallest_candidate, machine)
         except OutOfMemory as error:
             reason = (
-                f"none of {len(candidates):,} layouts fits {size}: with {smallest}, {error.reason}"
+                f"none of {len(candidates):,} layouts fits {size}: with {smallest_candidate}, "
+                f"{error.reason}"
             )
             fix = error.fix
         if not _SEARCHED_FIELDS & self.request.fixed_fields.keys():

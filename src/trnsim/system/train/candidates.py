@@ -195,7 +195,7 @@ def _needed_bytes(model: Architecture, candidates: list[Layout]) -> Array:
     layout_by_key = dict(zip(keys, candidates, strict=True))
     parts = {key: all_parts(model, layout) for key, layout in layout_by_key.items()}
     sums = {key: _part_sums(parts[key], layout) for key, layout in layout_by_key.items()}
-    table, layers, experts, activations, head, working, logits, buffer, per_layer = np.array(
+    table, layers, experts, activations, head, working_set, logits, buffer, per_layer = np.array(
         [sums[key] for key in keys], dtype=np.float64
     ).T
     stages = _column(candidates, "pipeline")
@@ -218,7 +218,7 @@ def _needed_bytes(model: Architecture, candidates: list[Layout]) -> Array:
     total += gradient * np.where(
         zero > 1, sharded_parameters, unsharded_parameters
     ) + state * np.where(zero > 0, sharded_parameters, unsharded_parameters)
-    total += kept_micro_batches * activations / stages + working + buffer
+    total += kept_micro_batches * activations / stages + working_set + buffer
     total += (zero > 2) * memory.GATHERED_LAYERS * width * per_layer  # noqa: PLR2004  as above
     total[1] += logits
     total[0] += is_only * logits

@@ -324,5 +324,5 @@ def _batch(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Mi
 
 def divisors(number: int) -> list[int]:
     """All divisors of a positive number, ascending."""
-    small = [size for size in range(1, math.isqrt(number) + 1) if number % size == 0]
-    return sorted({*small, *(number // size for size in small)})
+    small_divisors = [size for size in range(1, math.isqrt(number) + 1) if number % size == 0]
+    return sorted({*small_divisors, *(number // size for size in small_divisors)})

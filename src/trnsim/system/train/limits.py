@@ -101,9 +101,11 @@ class RunLimits:
             relaxed_limits.append(RunLimits(self.deadline_s, min(usd_in_time)))
         priced_sizes = [size for size in ending_sizes if size.usd]
         if not relaxed_limits and priced_sizes:
-            shortest = min(priced_sizes, key=lambda size: size.time_s.p50)
+            shortest_size = min(priced_sizes, key=lambda size: size.time_s.p50)
             relaxed_limits.append(
-                RunLimits(shortest.time_s.p50, shortest.usd.p50 if shortest.usd else 0)
+                RunLimits(
+                    shortest_size.time_s.p50, shortest_size.usd.p50 if shortest_size.usd else 0
+                )
             )
         return tuple(relaxed_limits)
 
@@ -135,15 +137,15 @@ def runs_on_enough(
     runs = [estimate_run(None)]
     fewest = runs[0].machine.count
     for _ in range(_MOST_ROUNDS):
-        last = runs[-1]
-        if not _wants_more(limits, last):
+        last_run = runs[-1]
+        if not _wants_more(limits, last_run):
             break
-        count = min(_next_count(limits, last, fewest), _largest_power(fewest))
-        run = _largest_answer(estimate_run, count, last.machine.count)
+        count = min(_next_count(limits, last_run, fewest), _largest_power(fewest))
+        run = _largest_answer(estimate_run, count, last_run.machine.count)
         if run is None:
             break
         runs.append(run)
-        if last.time_s.p50 < _LEAST_GAIN * run.time_s.p50:
+        if last_run.time_s.p50 < _LEAST_GAIN * run.time_s.p50:
             break
     if len(runs) > 1:
         runs += _between(estimate_run, limits, runs)

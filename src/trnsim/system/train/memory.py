@@ -187,13 +187,13 @@ def check(stages: list[StageMemory], layout: Layout, machine: Machine) -> None:
     )
 
 
-def _advice(largest: str, layout: Layout) -> str:
-    if largest == "activations" and layout.recompute != "full":
+def _advice(largest_part: str, layout: Layout) -> str:
+    if largest_part == "activations" and layout.recompute != "full":
         return "use --recompute full, a smaller --micro-batch, or more --tp, --cp or --pp"
-    if largest == "logits":
+    if largest_part == "logits":
         return "use a smaller --micro-batch, or more --tp or --cp"
-    if largest == "optimizer" and not layout.shards_optimizer:
+    if largest_part == "optimizer" and not layout.shards_optimizer:
         return "use --zero 1, or more --tp or --pp"
-    if largest in ("weights", "gradients") and not layout.shards_weights:
+    if largest_part in ("weights", "gradients") and not layout.shards_weights:
         return "use more --tp or --pp, or --zero 3"
     return "use more --tp, --cp or --pp, or more instances"

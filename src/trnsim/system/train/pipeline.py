@@ -87,7 +87,7 @@ class StepSchedule:
     @property
     def bubble_s(self) -> list[float]:
         """Seconds for which each stage waits."""
-        return [self.time_s - busy for busy in self.busy_s]
+        return [self.time_s - busy_s for busy_s in self.busy_s]
 
 
 def orders(schedule: str, stages: int, chunks: int, micro_batches: int) -> list[list[Operation]]:
@@ -194,15 +194,15 @@ class _Run:
         Raises:
             InternalError: deadlock of stages, which no legal order has.
         """
-        ready = list(range(len(self._orders)))
-        while ready:
-            ready += self._advance(ready.pop())
+        ready_stages = list(range(len(self._orders)))
+        while ready_stages:
+            ready_stages += self._advance(ready_stages.pop())
         if self._waiting:
             raise InternalError(f"stages wait for each other: {next(iter(self._waiting))}")
 
     def _advance(self, stage: int) -> list[int]:
         """Run a stage until it waits for an input; return the stages that waited for it."""
-        ends, order, ends_s, waiting = (
+        ends, order, ends_s, waiting_stages = (
             self.ends[stage],
             self._orders[stage],
             self._end_s_of,
@@ -214,14 +214,14 @@ class _Run:
             predecessor, transfer_s = self._needed_operation(operation)
             if predecessor is not None:
                 if predecessor not in ends_s:
-                    waiting[predecessor] = stage
+                    waiting_stages[predecessor] = stage
                     break
                 free_s = max(free_s, ends_s[predecessor] + transfer_s)
             free_s += self._times[operation[0]][operation[1]]
             ends.append(free_s)
             ends_s[operation] = free_s
-            if operation in waiting:
-                woken_stages.append(waiting.pop(operation))
+            if operation in waiting_stages:
+                woken_stages.append(waiting_stages.pop(operation))
         return woken_stages
 
     def _needed_operation(self, operation: Operation) -> tuple[Operation | None, float]:

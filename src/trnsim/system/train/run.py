@@ -186,8 +186,8 @@ def best_interval_s(mtbf_s: float, checkpoint_s: float) -> float:
 def _unspared_fraction(mtbf_s: float, reliability: Reliability) -> float:
     """Fraction of failures that find all spares under repair (Erlang's loss formula)."""
     load, blocked_fraction = reliability.repair_s / mtbf_s, 1.0
-    for busy in range(1, reliability.spares + 1):
-        blocked_fraction = load * blocked_fraction / (busy + load * blocked_fraction)
+    for busy_spares in range(1, reliability.spares + 1):
+        blocked_fraction = load * blocked_fraction / (busy_spares + load * blocked_fraction)
         if not blocked_fraction:  # further spares change nothing
             break
     return blocked_fraction
