@@ -8,6 +8,7 @@ from trnsim.errors import BadInput, OutOfMemory
 from trnsim.place.machine import machine
 from trnsim.site import take_used
 from trnsim.system import search
+from trnsim.system.train import best as best_module
 from trnsim.system.train.best import Effort, _Search, best, best_on, front, layout_step_s
 from trnsim.system.train.candidates import LayoutRequest, fitting_layouts, layouts
 from trnsim.system.train.layout import Layout
@@ -203,6 +204,20 @@ def test_more_instances_are_looked_at_where_they_can_exchange(llama):
     small = LayoutRequest(256, 4096, tensor=2, recompute="full", zero=3)
     with pytest.raises(OutOfMemory):
         best(llama, "trn1.2xlarge", None, small, effort)
+
+
+def test_no_more_instances_are_looked_at_than_a_machine_has(llama, monkeypatch):
+    monkeypatch.setattr(best_module, "MOST_INSTANCES", 2)
+    looking = _Search(
+        llama, "trn2", LayoutRequest(256, 4096), Effort(budget=1, doublings=3), None, 0.0
+    )
+    found = looking.with_more_instances(looking.on_fewest_instances())
+    assert [where.count for where, _ in found.machine_steps] == [1, 2]
+    monkeypatch.setattr(best_module, "MOST_INSTANCES", 1)
+    large = LayoutRequest(256, 4096, tensor=1, pipeline=1, context=1, recompute="none", zero=0)
+    looking = _Search(llama, "trn2", large, Effort(budget=1), None, 0.0)
+    with pytest.raises(OutOfMemory):
+        looking.on_fewest_instances()
 
 
 def test_a_front_has_what_nothing_beats():

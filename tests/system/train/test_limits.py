@@ -141,6 +141,12 @@ def test_numbers_that_have_no_layout_are_passed_over():
     assert runs[limits.nearest(runs)].count == 8
 
 
+def test_a_model_that_fits_on_no_fewer_than_any_region_has_is_run_on_these():
+    limits = RunLimits(DAY_S)
+    runs = runs_on_enough(lambda count: Timed(count or 32_768, 10, None), limits)
+    assert [run.count for run in runs] == [32_768]
+
+
 def test_a_deadline_that_more_instances_do_not_reach_ends_the_search():
     estimated, asked = estimator(10.0, serial_days=2.0)
     limits = RunLimits(DAY_S)

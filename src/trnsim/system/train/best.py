@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn
 
 from trnsim.errors import BadInput, OutOfMemory
 from trnsim.estimate.measured import MeasuredTimes
-from trnsim.place.machine import Machine, machine
+from trnsim.place.machine import MOST_INSTANCES, Machine, machine
 from trnsim.site import cache_key as site_key
 from trnsim.site import cached, note_used, recorded_words
 from trnsim.system import search
@@ -162,11 +162,8 @@ class _Search:
             try:
                 return self.on(machine(self.name, count))
             except OutOfMemory as error:
-                doubled_machine = machine(self.name, 2 * count)
-                if (
-                    not doubled_machine.instance.efa_bytes_per_s
-                    or 2 * count * ranks > self._most_ranks()
-                ):
+                is_last = 2 * count > MOST_INSTANCES or 2 * count * ranks > self._most_ranks()
+                if is_last or not machine(self.name).instance.efa_bytes_per_s:
                     raise
                 first_error = error
                 count *= 2
@@ -290,8 +287,11 @@ class _Search:
         """
         machine_steps, count = list(result.machine_steps), result.machine.count
         if result.machine.instance.efa_bytes_per_s:
-            for power in range(1, self.effort.doublings + 1):
-                step = self._rough_step(machine(self.name, count << power))
+            for _ in range(self.effort.doublings):
+                count *= 2
+                step = (
+                    self._rough_step(machine(self.name, count)) if count <= MOST_INSTANCES else None
+                )
                 machine_steps += [] if step is None else [step]
         return replace(result, machine_steps=tuple(machine_steps))
 

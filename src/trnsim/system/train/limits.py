@@ -171,9 +171,8 @@ def _next_count(limits: RunLimits, run: TrainingEstimate, fewest: int) -> int:
         needed_instances = max(
             needed_instances, run.machine.count * run.time_s.p50 / limits.deadline_s
         )
-    return fewest << math.ceil(
-        math.log2(min(needed_instances, 2.0 * _MOST_INSTANCES) / fewest) - 1e-9
-    )
+    speedup = min(needed_instances, 2.0 * _MOST_INSTANCES) / fewest
+    return fewest << max(math.ceil(math.log2(speedup) - 1e-9), 0)
 
 
 def _largest_power(fewest: int) -> int:
