@@ -8,7 +8,7 @@ from trnsim.errors import OutOfMemory
 from trnsim.place.machine import machine
 from trnsim.system.train import memory
 from trnsim.system.train.layout import Layout
-from trnsim.workload.architecture import PLAIN, Architecture, Attention, Layer, Mlp, Tower
+from trnsim.workload.architecture import PLAIN_MATRICES, Architecture, Attention, Layer, Mlp, Tower
 from trnsim.workload.resident import parameters
 
 GIB = 2**30
@@ -41,7 +41,9 @@ def test_measured_peaks_are_met_within_five_per_cent(axes, peak_gib, make_llama)
 
 def gpt(hidden=6144, heads=64, layers=48, words=51200):
     attention = Attention(heads, heads, hidden // heads, hidden // heads, biases=4 * hidden)
-    layer = Layer(layers, (attention,), Mlp(4 * hidden, PLAIN, 5 * hidden), norms=4 * hidden)
+    layer = Layer(
+        layers, (attention,), Mlp(4 * hidden, PLAIN_MATRICES, 5 * hidden), norms=4 * hidden
+    )
     tower = Tower("decoder", hidden, (layer,), table_rows=words, outputs=words, is_tied=True)
     return Architecture("gpt", "gpt2", (tower,))
 
