@@ -165,7 +165,7 @@ def instance_named(name: str) -> Instance:
     row = rows.instances.get(name)
     if row is not None and row.accelerator in rows.chips:
         return row
-    legal = [known.name for known in rows.instances.values() if known.accelerator in rows.chips]
+    legal = [row.name for row in rows.instances.values() if row.accelerator in rows.chips]
     similar_names = get_close_matches(name.strip().lower(), legal, _MOST_SIMILAR_NAMES)
     fault = "is not known" if row is None else f"has {row.accelerator}, no Neuron devices"
     raise BadInput(
