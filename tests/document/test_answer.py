@@ -19,4 +19,7 @@ def test_records_are_rows_of_values():
     table = records([{"a": 1, "b": None}, {"a": 2, "b": "x"}], ["a", "b"])
     assert [one.name for one in table.columns] == ["a", "b"]
     assert table.rows[0] == [Figure(1, "1"), Figure(None, "")]
+    assert records([{"b": 2, "c": 3, "a": 1}], ["a", "b"]).rows == [
+        [Figure(1, "1"), Figure(2, "2")]
+    ]
     assert records([], ["a"]).columns == [Column("a")]

@@ -128,6 +128,6 @@ def test_a_kernel_without_source_is_found_by_the_names_of_its_code():
 def test_a_register_that_python_reads_is_a_form_of_0_6(module, line):
     text = HEAD + KERNEL.format(line=f"r = nisa.register_alloc(1)\n    {line}")
     run = trnsim.run(module(text).kernel, ARRAY)
-    assert run.version.note.startswith("NKI 0.6: a register as a number of Python's at ")
+    assert run.version.note.startswith("NKI 0.6: a register as a Python number at ")
     with pytest.raises(TypeError, match=r"--nki 0\.6"):
         trnsim.run(module(text).kernel, ARRAY, nki="0.7")

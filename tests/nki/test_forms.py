@@ -57,7 +57,7 @@ def test_names_of_others_are_no_forms():
         ),
         ("nl.zeros((1, 1), nl.int32, 'sbuf')", 'buffer="sbuf"'),
         ("t.indirect(i)", ".indirect()"),
-        ("import nki.collectives as ncc\nint(ncc.rank_id())", "a register as a number of Python's"),
+        ("import nki.collectives as ncc\nint(ncc.rank_id())", "a register as a Python number"),
         ("import nki.typing as nt\nx: nt.tensor", "nki.typing"),
         ("import neuronxcc.nki.language as old\nold.load(x)", "neuronxcc.nki in a kernel"),
     ],

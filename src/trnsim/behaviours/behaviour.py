@@ -78,10 +78,10 @@ class Behaviour:
             line: the line of the program; None for the innermost on the stack.
         """
         names = self._version_names()
-        near = names[0] if version.number < self.first else names[-1]
+        nearest_name = names[0] if version.number < self.first else names[-1]
         return IllegalInstruction(
             f"{usage} under {version}, where {self.otherwise}; legal: {self.span}",
-            fix=f"{self.instead}; or run it as NKI {near}: --nki {near}",
+            fix=f"{self.instead}; or run it as NKI {nearest_name}: --nki {nearest_name}",
             source=self.source,
             line=line,
         )

@@ -74,25 +74,25 @@ def asked_version() -> VersionChoice | None:
     Raises:
         BadInput: for a version that does not exist.
     """
-    return _pinned.get() or _of_variable()
+    return _pinned.get() or _variable_choice()
 
 
 def choice_of(
-    marked: Callable[[], VersionChoice | None], detected: Callable[[], VersionChoice]
+    read_marker: Callable[[], VersionChoice | None], infer_version: Callable[[], VersionChoice]
 ) -> VersionChoice:
     """The version that a kernel follows now.
 
     Args:
-        marked: returns the version of its file's marker, if it has one.
-        detected: derives the version from the forms of its file; called where nobody chose.
+        read_marker: returns the version of its file's marker, if it has one.
+        infer_version: derives the version from the forms of its file; called where nobody chose.
 
     Raises:
         BadInput: for a version that does not exist.
     """
-    return _pinned.get() or marked() or _of_variable() or detected()
+    return _pinned.get() or read_marker() or _variable_choice() or infer_version()
 
 
-def _of_variable() -> VersionChoice | None:
+def _variable_choice() -> VersionChoice | None:
     name = os.environ.get(VERSION_VARIABLE)
     if name:
         asked_by = f"${VERSION_VARIABLE}"

@@ -83,6 +83,7 @@ PRIORITIZED: Final = {
         "collective_permute_implicit_reduce",
     )
 }
+"""The parameter `priority` of each collective that NKI had before that parameter."""
 
 ROWS: Final = (*NAME_PARAMETERS.values(), *PRIORITIZED.values())
 """The rows of this family."""

@@ -9,7 +9,7 @@ from trnsim.behaviours.behaviour import Behaviour, Effect
 REGISTER_HAS_VALUE: Final = Behaviour(
     name="register-has-value",
     until="0.7",
-    form="a register as a number of Python's",
+    form="a register as a Python number",
     rule="int(register), range(register), `if register:` and register == 1 read a register",
     otherwise="a register has no value while the kernel is traced",
     instead="count with nl.fori_loop(0, register, body); address with "

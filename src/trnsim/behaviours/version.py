@@ -78,12 +78,12 @@ def version_named(name: str, asked_by: str) -> Version:
     short = name.strip().removesuffix(".0") if name.count(".") > 1 else name.strip()
     if short in VERSIONS:
         return VERSIONS[short]
-    near = get_close_matches(short, VERSIONS, 1, 0.0)[0]
+    similar_name = get_close_matches(short, VERSIONS, 1, 0.0)[0]
     if short == "0.1":
-        near, legal = "0.2", f"{legal} (0.1 is the generation before, neuronxcc.nki)"
+        similar_name, legal = "0.2", f"{legal} (0.1 is the generation before, neuronxcc.nki)"
     raise BadInput(
         f"{asked_by} names NKI {name!r}; legal: {legal}",
-        fix=f"name one of these, such as {near}; or leave it out: the version is then found from "
-        "the names that the file uses",
+        fix=f"name one of these, such as {similar_name}; or leave it out: the version is then "
+        "found from the names that the file uses",
         source="nki/migration/index.rst, NKI version to Neuron SDK mapping",
     )

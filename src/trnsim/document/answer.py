@@ -206,7 +206,7 @@ def columns(
     """
     headers = [name.strip() for name in names.split(_BAR)]
     numbers = set(range(len(headers))[numbers_from:numbers_to])
-    return tuple(Column(name, is_number=at in numbers) for at, name in enumerate(headers))
+    return tuple(Column(name, is_number=index in numbers) for index, name in enumerate(headers))
 
 
 def label_table(rows: Sequence[tuple[str, Cell]], indent: int = 0) -> Table:
@@ -215,9 +215,15 @@ def label_table(rows: Sequence[tuple[str, Cell]], indent: int = 0) -> Table:
 
 
 def records(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Table:
-    """A table for spreadsheets: a row for each mapping of the columns `names` to values."""
-    cells = [
-        [Figure(value, "" if value is None else str(value)) for value in row.values()]
-        for row in rows
-    ]
+    """A table for spreadsheets: a row for each mapping of the columns `names` to values.
+
+    Raises:
+        KeyError: a row has no value of a column.
+    """
+    cells = [[_figure(row[name]) for name in names] for row in rows]
     return Table([Column(name) for name in names], cells)
+
+
+def _figure(value: Any) -> Figure:
+    """A figure of no place; a value that is not known has no words."""
+    return Figure(value, "" if value is None else str(value))

@@ -107,8 +107,8 @@ def bars(rows: Sequence[Bar], form: Form = amount) -> str:
     longest = max((sum(part.value for part in row.parts) for row in rows), default=0.0)
     scale = Scale(0.0, longest or 1.0, 0.0, WIDTH)
     shapes: list[str] = []
-    for at, row in enumerate(rows):
-        top = at * _ROW
+    for index, row in enumerate(rows):
+        top = index * _ROW
         shapes += _names(row.name, row.words, top)
         start = 0.0
         for part in row.parts:
@@ -140,22 +140,21 @@ class Parts:
 def parts_chart(title: str, rows: Sequence[Parts]) -> str:
     """A bar of each row's times; equal names have equal colours, and parts of 0 have none."""
     names = dict.fromkeys(name for row in rows for name, value in row.values.items() if value)
-    colours = {name: colour(at) for at, name in enumerate(names)}
-    stacked = [
+    colours = {name: colour(number) for number, name in enumerate(names)}
+    stacked_bars = [
         Bar(
             row.name,
             tuple(
-                BarPart(name, row.values[name], shown, f"{row.of}{pointer(name)}")
-                for name, shown in colours.items()
+                BarPart(name, row.values[name], kind, f"{row.of}{pointer(name)}")
+                for name, kind in colours.items()
                 if row.values.get(name)
             ),
             row.words,
         )
         for row in rows
     ]
-    return chart(
-        title, bars(stacked, seconds), legend([(shown, name) for name, shown in colours.items()])
-    )
+    entries = [(kind, name) for name, kind in colours.items()]
+    return chart(title, bars(stacked_bars, seconds), legend(entries))
 
 
 def spans(
@@ -177,8 +176,8 @@ def spans(
     scale = Scale(low - room * (low < 0), high + room, _SIDE, WIDTH - _SIDE)
     bottom = len(rows) * _ROW
     shapes = _axis_below(scale, bottom, form)
-    for at, row in enumerate(rows):
-        top = at * _ROW
+    for index, row in enumerate(rows):
+        top = index * _ROW
         shapes += _span(row, top, scale)
         if limit is not None:
             shapes.append(_line("limit", scale(limit), top + 14, scale(limit), top + 31))
@@ -222,26 +221,27 @@ def dots(points: Sequence[Dot], x_words: str, y_words: str, form: Form) -> str:
 
 def front(points: Sequence[Dot]) -> list[Dot]:
     """The Pareto front: points than which no other has less of both x and y, from the left."""
-    best: list[Dot] = []
+    best_points: list[Dot] = []
     for point in sorted(points, key=lambda dot: (dot.x, dot.y)):
         if point.kind == "out":
             continue
-        if not best or point.y < best[-1].y:
-            best.append(point)
-    return best
+        if not best_points or point.y < best_points[-1].y:
+            best_points.append(point)
+    return best_points
 
 
 def _dot_labels(dots: Sequence[Dot], x: Scale, y: Scale) -> list[str]:
     """Names beside their dots, moved down where they would overlap."""
     shapes: list[str] = []
-    last = -float(_GAP)
+    label_y = -float(_GAP)
     for point in sorted(dots, key=lambda dot: y(dot.y)):
         is_left = x(point.x) > WIDTH / 2
-        last = max(y(point.y) + 4, last + _GAP)
-        at, anchor = (x(point.x) - 8, "end") if is_left else (x(point.x) + 8, "start")
+        label_y = max(y(point.y) + 4, label_y + _GAP)
+        label_x, anchor = (x(point.x) - 8, "end") if is_left else (x(point.x) + 8, "start")
         name = escape(clipped(point.name, _LABEL_CHARS))
         shapes.append(
-            f'<text class="name" x="{at:.1f}" y="{last:.1f}" text-anchor="{anchor}">{name}</text>'
+            f'<text class="name" x="{label_x:.1f}" y="{label_y:.1f}" text-anchor="{anchor}">'
+            f"{name}</text>"
         )
     return shapes
 
@@ -292,11 +292,11 @@ def curves(
     for index, (name, value) in enumerate(marks):
         shapes.append(_line("mid", x(value), 12, x(value), _HEIGHT - _BOTTOM))
         is_left = x(value) > WIDTH / 2
-        at, anchor = (x(value) - 5, "end") if is_left else (x(value) + 5, "start")
-        shapes.append(_text(at, 24 + index * _GAP, name, anchor))
+        name_x, anchor = (x(value) - 5, "end") if is_left else (x(value) + 5, "start")
+        shapes.append(_text(name_x, 24 + index * _GAP, name, anchor))
     for line in lines:
-        way = " ".join(f"{x(at):.1f},{y(value):.1f}" for at, value in line.points)
-        shapes.append(f'<polyline class="line {line.kind}" points="{way}"/>')
+        coordinates = " ".join(f"{x(at):.1f},{y(value):.1f}" for at, value in line.points)
+        shapes.append(f'<polyline class="line {line.kind}" points="{coordinates}"/>')
         shapes += [
             f'<circle class="dot ours" cx="{x(at):.2f}" cy="{y(value):.2f}" r="3.5" '
             f"{_value(of, value)}><title>{escape(f'{line.name}: {form(value)} at {amount(at)}')}"
@@ -335,23 +335,23 @@ def columns(
     y = Scale(0.0, high, _HEIGHT - _BOTTOM, 12)
     x = Scale(0.0, len(stacks), _LEFT, WIDTH - _SIDE)
     shapes = _axis_beside(y, y_words, form)
-    for at, stack in enumerate(stacks):
+    for index, stack in enumerate(stacks):
         start = 0.0
         for part in stack.parts:
             low, top = y(start), y(start + part.value)
             start += part.value
             words = escape(f"{stack.name}, {part.name}: {amount(part.value)}")
             shapes.append(
-                f'<rect class="bar {part.colour}" x="{x(at) + 0.5:.2f}" y="{top:.2f}" '
-                f'width="{x(at + 1) - x(at) - 1:.2f}" height="{low - top:.2f}" '
+                f'<rect class="bar {part.colour}" x="{x(index) + 0.5:.2f}" y="{top:.2f}" '
+                f'width="{x(index + 1) - x(index) - 1:.2f}" height="{low - top:.2f}" '
                 f"{_value(part.of, part.value)}><title>{words}</title></rect>"
             )
-        if at % 6 == 0:
-            shapes.append(_text(x(at), _HEIGHT - _BOTTOM + 15, stack.name, "start"))
+        if index % 6 == 0:
+            shapes.append(_text(x(index), _HEIGHT - _BOTTOM + 15, stack.name, "start"))
     for kind, values in lines:
         steps = " ".join(
-            f"{x(at + side):.1f},{y(value):.1f}"
-            for at, value in enumerate(values)
+            f"{x(index + side):.1f},{y(value):.1f}"
+            for index, value in enumerate(values)
             for side in (0, 1)
         )
         shapes.append(f'<polyline class="line {kind}" points="{steps}"/>')
@@ -392,17 +392,17 @@ def _axis_beside(y: Scale, words: str, form: Form) -> list[str]:
 def _axis_below(scale: Scale, bottom: int, form: Form) -> list[str]:
     shapes: list[str] = []
     for value in scale.marks():
-        at = scale(value)
-        shapes.append(_line("zero" if value == 0 else "grid", at, 0, at, bottom))
-        shapes.append(_mark_below(at, bottom, form(value)))
+        x = scale(value)
+        shapes.append(_line("zero" if value == 0 else "grid", x, 0, x, bottom))
+        shapes.append(_mark_below(x, bottom, form(value)))
     return shapes
 
 
-def _mark_below(at: float, bottom: float, words: str) -> str:
+def _mark_below(x: float, bottom: float, words: str) -> str:
     """A mark of the axis of x: within the drawing, so not centred near its edges."""
     edge = max(_EDGE, _LETTER * len(words) / 2)
-    anchor = "start" if at < edge else "end" if at > WIDTH - edge else "middle"
-    return _text(at, bottom + 14, words, anchor, "x")
+    anchor = "start" if x < edge else "end" if x > WIDTH - edge else "middle"
+    return _text(x, bottom + 14, words, anchor, "x")
 
 
 def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:

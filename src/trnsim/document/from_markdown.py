@@ -34,23 +34,23 @@ def sections(markdown: str) -> list[Section]:
     >>> [(section.heading, len(section.blocks)) for section in sections("a\n\n## c\n\n- d")]
     [('', 1), ('c', 1)]
     """
-    titled: list[tuple[str, list[Block]]] = []
+    titles_and_blocks: list[tuple[str, list[Block]]] = []
     for part in _parts(markdown):
         if _HEADING.match(part):
             level, _, title = part.partition(" ")
-            titled.append(("" if level == "#" else title, []))
+            titles_and_blocks.append(("" if level == "#" else title, []))
         else:
-            if not titled:
-                titled.append(("", []))
-            titled[-1][1].extend(_blocks(part))
-    return [Section(title, blocks, place="page") for title, blocks in titled]
+            if not titles_and_blocks:
+                titles_and_blocks.append(("", []))
+            titles_and_blocks[-1][1].extend(_blocks(part))
+    return [Section(title, blocks, place="page") for title, blocks in titles_and_blocks]
 
 
 def _parts(markdown: str) -> list[str]:
     """Text between blank lines; a fence holds its blank lines."""
     parts: list[str] = []
-    for at, text in enumerate(re.split(rf"^{_FENCE}.*$", markdown, flags=re.MULTILINE)):
-        if at % 2:
+    for index, text in enumerate(re.split(rf"^{_FENCE}.*$", markdown, flags=re.MULTILINE)):
+        if index % 2:
             parts.append(f"{_FENCE}{text.strip()}")
         else:
             parts += [part for part in re.split(r"\n\s*\n", text.strip("\n")) if part.strip()]
@@ -80,13 +80,13 @@ def _kind(line: str) -> str:
 
 def _joined_lines(lines: list[str]) -> list[str]:
     """A line for each item of a list and each paragraph, their continuation lines joined to it."""
-    joined: list[str] = []
+    items: list[str] = []
     for line in lines:
-        if joined and not _ITEM.match(line):
-            joined[-1] += f" {line.strip()}"
+        if items and not _ITEM.match(line):
+            items[-1] += f" {line.strip()}"
         else:
-            joined.append(line.strip())
-    return joined
+            items.append(line.strip())
+    return items
 
 
 def _table(lines: list[str]) -> Table:
@@ -100,9 +100,9 @@ def _table(lines: list[str]) -> Table:
 def _words(text: str) -> Words:
     """Words with code set apart, and links as their words."""
     parts: list[Words] = []
-    last = 0
+    end = 0
     for match in _INLINE.finditer(text):
-        parts.append(text[last : match.start()])
+        parts.append(text[end : match.start()])
         parts.append(Mark(match[1], "mono") if match[1] else match[2])
-        last = match.end()
-    return [part for part in (*parts, text[last:]) if part]
+        end = match.end()
+    return [part for part in (*parts, text[end:]) if part]

@@ -37,9 +37,9 @@ from trnsim.document.narrow import width_class
 def html(document: Document) -> str:
     """The page of a document."""
     subtitle = f'<span class="soft">{escape(document.subtitle)}</span>' if document.subtitle else ""
-    shown = [section for section in document.sections if section.place != "text"]
+    sections = [section for section in document.sections if section.place != "text"]
     body = [f"<header><h1>{escape(document.title)}</h1>{subtitle}</header>\n"]
-    for is_column, group in groupby(shown, lambda section: section.is_column):
+    for is_column, group in groupby(sections, lambda section: section.is_column):
         panels = "".join(map(_section, group))
         body.append(f'<div class="columns">{panels}</div>\n' if is_column else panels)
     return page(document.title, "".join(body))
@@ -81,9 +81,9 @@ def _section(section: Section) -> str:
 
 def _blocks(blocks: Sequence[Block]) -> str:
     """Blocks below each other; drawings that follow each other stand side by side."""
-    shown = (block for block in blocks if block.place != "text")
+    page_blocks = (block for block in blocks if block.place != "text")
     markup: list[str] = []
-    for is_chart, group in groupby(shown, _is_chart):
+    for is_chart, group in groupby(page_blocks, _is_chart):
         parts = [_block(block) for block in group]
         markup.append(charts(*parts) if is_chart else "".join(parts))
     return "".join(markup)
@@ -117,9 +117,9 @@ def _class(kind: str) -> str:
 
 
 def _table(block: Table) -> str:
-    shown = [at for at, column in enumerate(block.columns) if column.place != "text"]
-    columns = [block.columns[at] for at in shown]
-    cells = [[words_html(row[at]) for at in shown] for row in block.rows]
+    indices = [index for index, column in enumerate(block.columns) if column.place != "text"]
+    columns = [block.columns[index] for index in indices]
+    cells = [[words_html(row[index]) for index in indices] for row in block.rows]
     has_head = any(column.name for column in columns)
     heads = [escape(column.name) for column in columns]
     labels = heads if has_head else ()

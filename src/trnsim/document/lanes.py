@@ -89,14 +89,14 @@ def mark_texts(values_s: Sequence[float]) -> list[str]:
 def lanes(label: str, rows: Sequence[Lane | CurveLane], total_s: float) -> str:
     """Lanes below each other with an axis below them; `label` is the name of the drawing."""
     marks = [mark for mark in Scale(0.0, total_s or 1.0, 0, 1).marks() if mark <= total_s]
-    shown = "".join(_row(row, total_s or 1.0, marks) for row in rows)
+    row_shapes = "".join(_row(row, total_s or 1.0, marks) for row in rows)
     texts = zip(marks, mark_texts(marks), strict=True)
     axis = "".join(
         f'<span style="left:{100 * mark / (total_s or 1.0):.2f}%">{words}</span>'
         for mark, words in texts
     )
     return (
-        f'<div class="lanes" role="group" aria-label="{escape(label)}">{shown}'
+        f'<div class="lanes" role="group" aria-label="{escape(label)}">{row_shapes}'
         f'<div class="axis" aria-hidden="true">{axis}</div></div>'
     )
 
@@ -147,15 +147,15 @@ def _spans(spans: Sequence[LaneSpan], total_s: float, top: int, height: int) -> 
 
 
 def _curve(row: CurveLane, total_s: float) -> str:
-    scale, points, last = _WIDTH / total_s, [f"0,{_CURVE_PX}"], -1.0
+    scale, points, drawn_to = _WIDTH / total_s, [f"0,{_CURVE_PX}"], -1.0
     highest = max((value for _, value in row.points), default=0.0) or 1.0
     y = f"{_CURVE_PX}"
     for at_s, value in row.points:
         x = at_s * scale
-        if x - last >= 1 or value == highest:
+        if x - drawn_to >= 1 or value == highest:
             points.append(f"{x:.1f},{y}")
             y = f"{_CURVE_PX - value / highest * (_CURVE_PX - 2):.1f}"
             points.append(f"{x:.1f},{y}")
-            last = x
+            drawn_to = x
     points.append(f"{_WIDTH},{y} {_WIDTH},{_CURVE_PX}")
     return f'<polygon class="hbm" points="{" ".join(points)}"/>'

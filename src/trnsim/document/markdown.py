@@ -37,8 +37,8 @@ def markdown(document: Document) -> str:
 
 
 def _parts(blocks: Sequence[Block]) -> list[str]:
-    shown = [block for block in blocks if block.place != "text"]
-    return [part for block in shown if (part := _part(block))]
+    page_blocks = [block for block in blocks if block.place != "text"]
+    return [part for block in page_blocks if (part := _part(block))]
 
 
 def _part(block: Block) -> str:
@@ -55,9 +55,9 @@ def _part(block: Block) -> str:
         case Table():
             return _table(block)
         case FoldedBlocks():
-            inner = "\n\n".join(_parts(block.blocks))
+            details = "\n\n".join(_parts(block.blocks))
             summary = markdown_text(block.summary)
-            return f"<details><summary>{summary}</summary>\n\n{inner}\n\n</details>"
+            return f"<details><summary>{summary}</summary>\n\n{details}\n\n</details>"
         case MonospaceLines():
             return _fenced(block.lines)
         case _:
@@ -69,10 +69,10 @@ def _words(words: Words) -> str:
 
 
 def _table(table: Table) -> str:
-    shown = [at for at, column in enumerate(table.columns) if column.place != "text"]
-    header = [table.columns[at].name for at in shown]
-    rule = ["--:" if table.columns[at].is_number else "---" for at in shown]
-    rows = [[_cell(row[at]) for at in shown] for row in table.rows]
+    indices = [index for index, column in enumerate(table.columns) if column.place != "text"]
+    header = [table.columns[index].name for index in indices]
+    rule = ["--:" if table.columns[index].is_number else "---" for index in indices]
+    rows = [[_cell(row[index]) for index in indices] for row in table.rows]
     lines = [[markdown_text(name) for name in header], rule, *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

@@ -32,8 +32,8 @@ class Scale:
 
     def __call__(self, value: float) -> float:
         """The coordinate of `value`, clamped to the ends."""
-        low, high, at = (self._even(bound) for bound in (self.low, self.high, value))
-        part = (at - low) / (high - low) if high > low else 0.5
+        low, high, place = (self._even(bound) for bound in (self.low, self.high, value))
+        part = (place - low) / (high - low) if high > low else 0.5
         return self.start + min(max(part, 0.0), 1.0) * (self.end - self.start)
 
     def _even(self, value: float) -> float:
@@ -43,14 +43,12 @@ class Scale:
         """Round values within the scale, at most about five."""
         if not self.is_log:
             return _even_marks(self.low, self.high)
-        first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
-        every = [step * 10.0**at for at in range(first, last + 1) for step in _DECADE]
-        inside = [mark for mark in every if self.low <= mark <= self.high]
-        if len(inside) > _MAX_MARKS:
-            inside = [
-                mark for mark in inside if math.isclose(math.log10(mark) % 1, 0, abs_tol=1e-9)
-            ]
-        return inside[:: max(1, math.ceil(len(inside) / _MAX_MARKS))]
+        powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
+        candidates = [step * 10.0**power for power in powers for step in _DECADE]
+        marks = [mark for mark in candidates if self.low <= mark <= self.high]
+        if len(marks) > _MAX_MARKS:
+            marks = [mark for mark in marks if math.isclose(math.log10(mark) % 1, 0, abs_tol=1e-9)]
+        return marks[:: max(1, math.ceil(len(marks) / _MAX_MARKS))]
 
 
 def spanning(values: Iterable[float], start: float, end: float) -> Scale:
@@ -74,6 +72,6 @@ def _even_marks(low: float, high: float) -> list[float]:
     step = next(
         factor * power for factor in _STEP_FACTORS if width / (factor * power) <= _MAX_MARKS
     )
-    first = math.ceil(low / step - 1e-9)
-    last = math.floor(high / step + 1e-9)
-    return [at * step for at in range(first, last + 1)]
+    first_multiple = math.ceil(low / step - 1e-9)
+    last_multiple = math.floor(high / step + 1e-9)
+    return [multiple * step for multiple in range(first_multiple, last_multiple + 1)]

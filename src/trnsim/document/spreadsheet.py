@@ -21,9 +21,11 @@ def spreadsheet(document: Document) -> str:
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
     if table is not None:
-        indexes = [at for at, column in enumerate(table.columns) if column.place != "text"]
-        writer.writerow(table_row([table.columns[at].name for at in indexes]))
-        writer.writerows(table_row([cell_value(row[at]) for at in indexes]) for row in table.rows)
+        indices = [index for index, column in enumerate(table.columns) if column.place != "text"]
+        writer.writerow(table_row([table.columns[index].name for index in indices]))
+        writer.writerows(
+            table_row([cell_value(row[index]) for index in indices]) for row in table.rows
+        )
     return lines.getvalue()
 
 
@@ -41,7 +43,7 @@ def cell_value(cell: Cell) -> str | int | float:
 def _first_table(document: Document) -> Table | None:
     for section in document.sections:
         for block in section.blocks:
-            for inner in block.blocks if isinstance(block, FoldedBlocks) else (block,):
-                if isinstance(inner, Table):
-                    return inner
+            for part in block.blocks if isinstance(block, FoldedBlocks) else (block,):
+                if isinstance(part, Table):
+                    return part
     return None

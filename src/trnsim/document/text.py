@@ -41,7 +41,7 @@ _LONG_WORD_WIDTH: Final = 24
 
 def text(document: Document, width: int = WIDTH, emphasis: Emphasis = _PLAIN) -> str:
     """The document in lines of at most `width` columns, without a line end."""
-    shown = (section for section in document.sections if section.place != "page")
+    text_sections = (section for section in document.sections if section.place != "page")
     parts = (
         section_text(
             "" if section.heading_place == "page" else section.heading,
@@ -49,7 +49,7 @@ def text(document: Document, width: int = WIDTH, emphasis: Emphasis = _PLAIN) ->
             width,
             emphasis,
         )
-        for section in shown
+        for section in text_sections
     )
     return "\n\n".join(part for part in parts if part)
 
@@ -58,13 +58,13 @@ def section_text(
     heading: str, blocks: Sequence[Block], width: int = WIDTH, emphasis: Emphasis = _PLAIN
 ) -> str:
     """Blocks below each other, below their heading."""
-    lines = _emphasised(wrapped(words_text(heading), width), emphasis) if heading else []
+    lines = _emphasise(wrapped(words_text(heading), width), emphasis) if heading else []
     for block in blocks:
         lines += _lines(block, width, emphasis)
     return "\n".join(lines)
 
 
-def _emphasised(lines: Iterable[str], emphasis: Emphasis) -> list[str]:
+def _emphasise(lines: Iterable[str], emphasis: Emphasis) -> list[str]:
     return [f"{emphasis.start}{line}{emphasis.end}" for line in lines]
 
 
@@ -87,13 +87,13 @@ def _lines(block: Block, width: int, emphasis: Emphasis) -> list[str]:
         case Note():
             line_text = words_text(block.words).replace("\n", " ")
             lines = wrapped(line_text, width, block.indent, block.hanging)
-            lines = _emphasised(lines, emphasis) if block.kind == "strong" else lines
+            lines = _emphasise(lines, emphasis) if block.kind == "strong" else lines
         case Items():
             lines = _items(block, width)
         case Table():
             lines = _table(block, width, emphasis)
         case FoldedBlocks():
-            lines = [line for inner in block.blocks for line in _lines(inner, width, emphasis)]
+            lines = [line for part in block.blocks for line in _lines(part, width, emphasis)]
         case MonospaceLines():
             lines = [terminal_text(line) for line in block.lines.splitlines()]
         case Drawing():
@@ -110,17 +110,20 @@ def _items(block: Items, width: int) -> list[str]:
     return lines
 
 
-def _padded(cell: str, width: int, *, is_right: bool) -> str:
+def _pad(cell: str, width: int, *, is_right: bool) -> str:
     space = " " * (width - columns_of(cell))
     return space + cell if is_right else cell + space
 
 
 def _table(block: Table, width: int, emphasis: Emphasis) -> list[str]:
-    shown = [at for at, column in enumerate(block.columns) if column.place != "page"]
-    rows = [[words_text(row[at]) for at in shown] for row in block.rows[: block.row_limit or None]]
-    columns = [block.columns[at] for at in shown]
+    indices = [index for index, column in enumerate(block.columns) if column.place != "page"]
+    columns = [block.columns[index] for index in indices]
+    rows = [
+        [words_text(row[index]) for index in indices]
+        for row in block.rows[: block.row_limit or None]
+    ]
     header = [words_text(column.name) for column in columns]
-    right = [column.is_right for column in columns]
+    are_right = [column.is_right for column in columns]
     room = width - block.indent
     widths = _widths([header, *rows], columns, room)
     lines: list[str] = []
@@ -129,9 +132,9 @@ def _table(block: Table, width: int, emphasis: Emphasis) -> list[str]:
             lines += _card(header, row, room)
             lines += _row_notes(block, number, room)
     else:
-        lines += _emphasised(_row(header, widths, right) if any(header) else [], emphasis)
+        lines += _emphasise(_row(header, widths, are_right) if any(header) else [], emphasis)
         for number, row in enumerate(rows):
-            lines += _row(row, widths, right)
+            lines += _row(row, widths, are_right)
             lines += _row_notes(block, number, room)
     return [f"{' ' * block.indent}{line}".rstrip() for line in lines]
 
@@ -167,30 +170,31 @@ def _widths(
         (max(_LONG_WORD_WIDTH, width) for width in number_widths),
         word_widths,
     ):
-        narrowed = _narrowed(widths, list(least_widths), room)
-        if narrowed is not None:
-            return narrowed
-    return _narrowed(widths, [_LONG_WORD_WIDTH] * len(widths), room)
+        new_widths = _narrow(widths, list(least_widths), room)
+        if new_widths is not None:
+            return new_widths
+    return _narrow(widths, [_LONG_WORD_WIDTH] * len(widths), room)
 
 
-def _narrowed(widths: Sequence[int], least_widths: Sequence[int], room: int) -> list[int] | None:
-    """`widths` reduced to fit into `room`, the widest first; None if `least` is too wide."""
-    narrowed = list(widths)
+def _narrow(widths: Sequence[int], least_widths: Sequence[int], room: int) -> list[int] | None:
+    """`widths` reduced to fit into `room`, the widest first; None if the least are too wide."""
+    new_widths = list(widths)
     least_widths = [
         min(width, max(_LEAST_CELL_WIDTH, limit))
         for width, limit in zip(widths, least_widths, strict=True)
     ]
     for _ in range(sum(widths) + _GAP * (len(widths) - 1) - room):
-        at = max(
-            range(len(narrowed)), key=lambda at: (narrowed[at] > least_widths[at], narrowed[at])
+        widest = max(
+            range(len(new_widths)),
+            key=lambda index: (new_widths[index] > least_widths[index], new_widths[index]),
         )
-        if narrowed[at] == least_widths[at]:
+        if new_widths[widest] == least_widths[widest]:
             return None
-        narrowed[at] -= 1
-    return narrowed
+        new_widths[widest] -= 1
+    return new_widths
 
 
-def _row(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> list[str]:
+def _row(cells: Sequence[str], widths: Sequence[int], are_right: Sequence[bool]) -> list[str]:
     """A row of a table, whose cells may have several lines."""
     parts = [
         [line for part in cell.split("\n") for line in wrapped(part, width, is_cell=True)]
@@ -199,10 +203,10 @@ def _row(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> 
     gap = " " * _GAP
     return [
         gap.join(
-            _padded(part[at] if at < len(part) else "", width, is_right=is_right)
-            for part, width, is_right in zip(parts, widths, right, strict=True)
+            _pad(part[number] if number < len(part) else "", width, is_right=is_right)
+            for part, width, is_right in zip(parts, widths, are_right, strict=True)
         ).rstrip()
-        for at in range(max(map(len, parts), default=0))
+        for number in range(max(map(len, parts), default=0))
     ]
 
 

@@ -34,6 +34,8 @@ def plain(value: Any) -> Any:
         return plain(value.value)
     if value is None or isinstance(value, bool | str):
         return value
+    if isinstance(value, np.bool_):
+        return bool(value)
     if isinstance(value, int | np.integer):
         return int(value)
     if isinstance(value, float | np.floating):
@@ -44,8 +46,10 @@ def plain(value: Any) -> Any:
 def _plain_parts(value: Any) -> Any:
     """A container, a day, a path or a dataclass as plain values."""
     if isinstance(value, Mapping):
-        return {str(plain(key)): plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple | np.ndarray):
+        return {str(plain(key)): plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     if isinstance(value, AbstractSet):
         return sorted(plain(member) for member in value)
@@ -56,14 +60,15 @@ def _plain_parts(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is no part of an answer")
 
 
-def picked(value: object, names: str, **others: Any) -> dict[str, Any]:
-    """The attributes of `value` that `names`, divided by spaces, lists, and `others` behind them.
+def picked(value: object, names: str, **further_values: Any) -> dict[str, Any]:
+    """The attributes of `value` that `names`, divided by spaces, lists, then `further_values`.
 
     ``key=a.b`` names the attribute ``b`` of the attribute ``a``; None where ``a`` or `value` is
     None.
     """
     pairs = (name.partition("=") for name in names.split())
-    return {**{key: _attribute(value, path or key) for key, _, path in pairs}, **others}
+    attributes = {key: _attribute(value, path or key) for key, _, path in pairs}
+    return {**attributes, **further_values}
 
 
 def _attribute(value: object, path: str) -> Any:

@@ -37,8 +37,9 @@ def columns_of(line: str) -> int:
     """Columns of a terminal that a line takes."""
     if line.isascii():
         return len(line)
-    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in line)
-    return len(line) + wide - sum(unicodedata.combining(character) > 0 for character in line)
+    wide_count = sum(unicodedata.east_asian_width(character) in "WF" for character in line)
+    combining_count = sum(unicodedata.combining(character) > 0 for character in line)
+    return len(line) + wide_count - combining_count
 
 
 def wrapped(
@@ -53,42 +54,44 @@ def wrapped(
     room = max(width - indent, _NARROWEST)
     if columns_of(line) <= room:
         return [f"{' ' * indent}{line}".rstrip()]
-    rest = max(room - hanging, _NARROWEST)
+    next_room = max(room - hanging, _NARROWEST)
 
-    def unbroken(match: re.Match[str]) -> str:
-        return match[0].replace(" ", _FIXED_SPACE) if len(match[0]) <= rest else match[0]
+    def with_fixed_spaces(match: re.Match[str]) -> str:
+        return match[0].replace(" ", _FIXED_SPACE) if len(match[0]) <= next_room else match[0]
 
-    pieces = _broken(_COMMAND.sub(unbroken, line), room, rest, is_cell=is_cell)
-    first, *others = [piece.replace(_FIXED_SPACE, " ") for piece in pieces]
-    return [" " * indent + first, *(f"{' ' * (indent + hanging)}{other}" for other in others)]
+    pieces = _break_line(_COMMAND.sub(with_fixed_spaces, line), room, next_room, is_cell=is_cell)
+    first_piece, *next_pieces = [piece.replace(_FIXED_SPACE, " ") for piece in pieces]
+    next_indent = " " * (indent + hanging)
+    return [" " * indent + first_piece, *(next_indent + piece for piece in next_pieces)]
 
 
-def _broken(line: str, first: int, rest: int, *, is_cell: bool) -> list[str]:
-    """Pieces of a line: the first of at most `first` columns, the others of `rest`."""
+def _break_line(line: str, first_room: int, next_room: int, *, is_cell: bool) -> list[str]:
+    """Pieces of a line: the first of at most `first_room` columns, the others of `next_room`."""
     pieces = [""]
     for word in re.findall(" *[^ ]+", line):
-        if pieces[-1].strip() and columns_of(pieces[-1] + word) > (rest if pieces[1:] else first):
+        room = next_room if pieces[1:] else first_room
+        if pieces[-1].strip() and columns_of(pieces[-1] + word) > room:
             pieces.append("")
         pieces[-1] += word if pieces[-1] or not pieces[1:] else word.lstrip()
         if not is_cell and _PLACE.fullmatch(word):
             continue
-        while columns_of(pieces[-1]) > (room := rest if pieces[1:] else first):
+        while columns_of(pieces[-1]) > (room := next_room if pieces[1:] else first_room):
             cut = _cut(pieces[-1], room)
-            cut = cut if is_cell else _behind_slash(pieces[-1], cut)
+            cut = cut if is_cell else _cut_after_slash(pieces[-1], cut)
             pieces[-1:] = [pieces[-1][:cut], pieces[-1][cut:]]
     return pieces
 
 
-def _behind_slash(line: str, cut: int) -> int:
-    """The place behind the last slash of a path or an address before `cut`, not to break a name."""
+def _cut_after_slash(line: str, cut: int) -> int:
+    """The place after the last slash of a path or an address before `cut`, not to break a name."""
     start = len(line) - len(line.lstrip())
-    behind = line.rfind("/", start, cut) + 1
-    return behind if behind > start + _LEAST_PATH else cut
+    new_cut = line.rfind("/", start, cut) + 1
+    return new_cut if new_cut > start + _LEAST_PATH else cut
 
 
 def _cut(line: str, room: int) -> int:
     """Characters of a line that fit, at least one."""
-    at = 1
-    while at < len(line) and columns_of(line[: at + 1]) <= room:
-        at += 1
-    return at
+    count = 1
+    while count < len(line) and columns_of(line[: count + 1]) <= room:
+        count += 1
+    return count

@@ -65,12 +65,12 @@ class LoopWatcher:
     @contextmanager
     def loop(self) -> Generator[_Loop]:
         """A running loop, as a context."""
-        running = _Loop(self._count, self._count)
-        self.running.append(running)
+        new_loop = _Loop(self._count, self._count)
+        self.running.append(new_loop)
         try:
-            yield running
+            yield new_loop
         finally:
-            self.running.remove(running)
+            self.running.remove(new_loop)
 
     def iterate(self, loop: _Loop) -> None:
         """Start the next iteration of `loop`."""
@@ -82,11 +82,11 @@ class LoopWatcher:
             return
         # The addresses in an index tensor are not followed.
         for tile in reads:
-            earlier: list[_LoopWrite] | None = tile.storage.accesses.get(self._key)
-            if earlier is None or tile.index is not None:
+            earlier_writes: list[_LoopWrite] | None = tile.storage.accesses.get(self._key)
+            if earlier_writes is None or tile.index is not None:
                 continue
-            if self._may_be_carried(earlier) and not _is_reduction(tile, writes):
-                self._check(tile, earlier, line)
+            if self._may_be_carried(earlier_writes) and not _is_reduction(tile, writes):
+                self._check(tile, earlier_writes, line)
         for tile in writes:
             if tile.index is None:
                 self._record_write(tile, line)
@@ -96,13 +96,13 @@ class LoopWatcher:
         write = _LoopWrite(self._count, tile.layout, line)
         self._count += 1
         accesses = tile.storage.accesses
-        earlier: list[_LoopWrite] | None = accesses.get(self._key)
-        if earlier is None:
+        earlier_writes: list[_LoopWrite] | None = accesses.get(self._key)
+        if earlier_writes is None:
             accesses[self._key] = [write]
             return
-        if earlier[-1].layout.box == write.layout.box and write.is_dense:
-            earlier.pop()
-        earlier.append(write)
+        if earlier_writes[-1].layout.box == write.layout.box and write.is_dense:
+            earlier_writes.pop()
+        earlier_writes.append(write)
 
     def _check(self, tile: Tile, writes: list[_LoopWrite], line: SourceLine | None) -> None:
         """Report `tile` if a byte of it was written by an earlier iteration."""

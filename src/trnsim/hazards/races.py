@@ -43,17 +43,17 @@ class _Shadow:
         self.writes = [ByteMap(nbytes, np.int32) for _ in range(cores)]
         self._values: list[Array | None] = [None] * cores
         # (core, whether it writes, id of the layout) -> the tile, and the tick of the last access.
-        self._early: dict[tuple[int, bool, int], tuple[Tile, int]] = {}
-        self._read: dict[int, Box] = {}
-        self._written: dict[int, Box] = {}
+        self._early_accesses: dict[tuple[int, bool, int], tuple[Tile, int]] = {}
+        self._read_boxes: dict[int, Box] = {}
+        self._written_boxes: dict[int, Box] = {}
 
     def note(self, core: int, tile: Tile, tick: int, *, writes: bool) -> None:
         """Note that `core` reads or writes `tile` at `tick`."""
         self.is_written |= writes
         if self.is_apart:
             key = core, writes, id(tile.layout)
-            self._early.pop(key, None)  # ticks increase
-            self._early[key] = tile, tick
+            self._early_accesses.pop(key, None)  # ticks increase
+            self._early_accesses[key] = tile, tick
         elif writes:
             self._mark(self.writes, core, tile, tick)
             self.keep_written_bytes(core, tile)
@@ -68,24 +68,24 @@ class _Shadow:
         if not self.is_apart:
             return
         box = tile.box
-        regions = (self._written, self._read) if writes else (self._written,)
+        conflicting = (self._written_boxes, self._read_boxes) if writes else (self._written_boxes,)
         if tile.index is None and not any(
-            box.overlaps(theirs)
-            for region in regions
-            for peer, theirs in region.items()
+            box.overlaps(peer_box)
+            for boxes in conflicting
+            for peer, peer_box in boxes.items()
             if peer != core
         ):
-            self._extend_region(core, box, writes=writes)
+            self._extend_box(core, box, writes=writes)
             return
         self.is_apart = False
-        for (by_core, is_write, _), (accessed, tick) in self._early.items():
-            self.note(by_core, accessed, tick, writes=is_write)
-        self._early.clear()
+        for (early_core, is_write, _), (early_tile, tick) in self._early_accesses.items():
+            self.note(early_core, early_tile, tick, writes=is_write)
+        self._early_accesses.clear()
 
-    def _extend_region(self, core: int, box: Box, *, writes: bool) -> None:
+    def _extend_box(self, core: int, box: Box, *, writes: bool) -> None:
         """Extend the rectangle of the accesses of `core`."""
-        region = self._written if writes else self._read
-        region[core] = box.bounding(region.get(core, box))
+        boxes = self._written_boxes if writes else self._read_boxes
+        boxes[core] = box.bounding(boxes.get(core, box))
 
     def _mark(self, maps: list[ByteMap], core: int, tile: Tile, tick: int) -> None:
         maps[core].view(tile.footprint, tile.dtype.itemsize)[tile.touched()] = tick
@@ -124,14 +124,14 @@ def _bytes_of(tile: Tile, buffer: Array) -> Array:
 
 def _distinct_ticks(ticks: Array, after: int) -> list[int]:
     """The distinct ticks later than `after`; most tensors are written by a few instructions."""
-    distinct: list[int] = []
-    last = int(ticks.max(initial=0))
-    while last > after:
-        distinct.append(last)
-        if len(distinct) > _FEW_TICKS:
+    result: list[int] = []
+    tick = int(ticks.max(initial=0))
+    while tick > after:
+        result.append(tick)
+        if len(result) > _FEW_TICKS:
             return [int(tick) for tick in np.unique(ticks) if tick > after]
-        last = int(ticks.max(initial=0, where=ticks < last))
-    return distinct
+        tick = int(ticks.max(initial=0, where=ticks < tick))
+    return result
 
 
 def _is_among(ticks: Array, candidates: Sequence[int]) -> Array:
@@ -189,11 +189,11 @@ class RaceDetector:
         places = self._meet(group)
         for serial in {tile.storage.serial for tile in data}:
             known_ticks = (self._ordered_ticks(serial, core) for core in group)
-            joined = [max(ticks) for ticks in zip(*known_ticks, strict=True)]
+            ordered_ticks = [max(ticks) for ticks in zip(*known_ticks, strict=True)]
             for core, tick in places:
-                joined[core] = tick
+                ordered_ticks[core] = tick
             for core in group:
-                self._guarded[serial, core] = joined
+                self._guarded[serial, core] = ordered_ticks
 
     def joins(self) -> None:
         """Record that the next instructions of all cores are one collective of their rank.
@@ -302,25 +302,25 @@ class RaceDetector:
         floor = {core: own_numbers[since], peer: first_number}
         visited: set[tuple[int, int]] = set()
         start = (core, len(self._waits[core]) - 1)
-        waiting = [start]
-        while waiting and unordered:
-            place = waiting.pop()
+        pending_places = [start]
+        while pending_places and unordered:
+            place = pending_places.pop()
             if place in visited or place[1] < floor.get(place[0], 0):
                 continue
             visited.add(place)
-            at, number = place
-            if at == peer:
+            place_core, number = place
+            if place_core == peer:
                 unordered.discard(number)
-            if number < len(self._waits[at]):
-                waiting += [(at, before) for before in self._waits[at][number]]
+            if number < len(self._waits[place_core]):
+                pending_places += [(place_core, cause) for cause in self._waits[place_core][number]]
             if place != start or place not in self._joint:
-                waiting += self._group_at.get(place, ())
+                pending_places += self._group_at.get(place, ())
         return [number + 1 for number in unordered]
 
     def _joint_tick(self, core: int, peer: int) -> int:
         """The tick at which `peer` issues its side of the collective that `core` issues now."""
         group = self._group_at[core, len(self._waits[core]) - 1]
-        return next(number + 1 for at, number in group if at == peer)
+        return next(number + 1 for member, number in group if member == peer)
 
     def _judge_writes(
         self,
@@ -334,10 +334,11 @@ class RaceDetector:
         """The ticks of writes that wrote different bytes; equal ones are noted as doubtful."""
         has_values = tile.storage.data is not None
         differs = shadow.differs(peer, tile)[..., None] if has_values else np.zeros(1, np.bool_)
-        doubted = int((ticks * ~differs).max(initial=0))
-        if doubted:
+        doubtful_tick = int((ticks * ~differs).max(initial=0))
+        if doubtful_tick:
             reason = _EQUAL if has_values else _NOT_JUDGED
-            self._note(self.doubtful, (core, peer), tile, line, "writes", doubted, "writes", reason)
+            pair = core, peer
+            self._note(self.doubtful, pair, tile, line, "writes", doubtful_tick, "writes", reason)
         return ticks * differs
 
     def _report(
@@ -368,15 +369,15 @@ class RaceDetector:
         reason: str = "",
     ) -> None:
         """Add an unordered pair of accesses to `races`, once for each pair of lines."""
-        before = self._lines[pair[1]][tick - 1]
-        place = (line, before, races is self.races)
-        if place in self._reported:
+        peer_line = self._lines[pair[1]][tick - 1]
+        key = line, peer_line, races is self.races
+        if key in self._reported:
             return
-        self._reported.add(place)
+        self._reported.add(key)
         races.append(
             DataRace(
                 f"one core {verb} {tile} at {line} while the other {peer_verb} the same bytes at "
-                f"{before}: nothing orders the two{reason}",
+                f"{peer_line}: nothing orders the two{reason}",
                 fix=f"put nisa.core_barrier(data, {tuple(sorted(pair))}) between them, with "
                 "this tensor as data",
                 source="nki.isa.core_barrier",
