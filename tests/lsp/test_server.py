@@ -14,7 +14,7 @@ from pygls.lsp.client import LanguageClient
 from pygls.workspace import Workspace
 
 from trnsim import api
-from trnsim.api.bounds import Answer, Bounds
+from trnsim.api.bounds import Answer, BoundExceeded, Bounds
 from trnsim.errors import BadInput
 from trnsim.lsp import server as module
 from trnsim.lsp.server import KernelServer, server
@@ -271,6 +271,25 @@ def test_lines_that_changed_since_the_check_have_no_hint(tmp_path, monkeypatch):
     assert hinted(1, 1) == [(1, 5, "1 us")]
     path.write_text("import nki\nx = 3\n")
     assert hinted(0, 9) == [(0, 10, "1 us")]
+
+
+def test_a_hover_that_took_too_long_is_asked_again(tmp_path, monkeypatch):
+    path = write(tmp_path, KERNEL)
+    document = types.TextDocumentIdentifier(path.as_uri())
+    hover = types.HoverParams(document, types.Position(11, 12))
+    kernel_server, names = Kernels(tmp_path), []
+
+    def explain(name, *, bounds):
+        names.append(name)
+        assert bounds is kernel_server.bounds
+        if len(names) == 1:
+            raise BoundExceeded("it took longer than 60 s")
+        raise BadInput("no instruction")
+
+    monkeypatch.setattr(api, "explain", explain)
+    for asked_times in (1, 2, 2):
+        assert asyncio.run(kernel_server.hover_of(hover)) is None
+        assert names == ["tensor_scalar"] * asked_times
 
 
 def test_every_capability_is_announced(tmp_path):

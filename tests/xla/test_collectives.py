@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
+from trnsim.xla.collective_arguments import CollectiveMisused
+
 
 def on_ranks(count, body, folder):
     """`body()` in ranks of a program, with what each gives."""
@@ -206,6 +208,11 @@ def test_arguments_that_fit_no_rank_are_named():
         xm.rendezvous("t", "text")
     with pytest.raises(ValueError, match="of 2 of 1 ranks"):
         xm.rendezvous("t", b"", [0, 1])
+    with pytest.raises(CollectiveMisused, match="of 5"):
+        xm.rendezvous("t", b"", 5)
+    with pytest.raises(CollectiveMisused, match="reduce_fn=5; legal: a function") as refused:
+        xm.mesh_reduce("t", 1, 5)
+    assert refused.value.line.file == __file__
 
 
 def test_groups_that_leave_out_a_rank_are_named():
@@ -255,8 +262,6 @@ def test_a_lone_rank_is_told_of_groups_that_name_others():
 
 def test_values_and_dimensions_and_pairs_that_are_none_are_named():
     import torch_xla.core.xla_model as xm
-
-    from trnsim.xla.collectives import CollectiveMisused
 
     x = row(1.0, 2.0)
     for call, match in (
@@ -320,7 +325,6 @@ def test_groups_of_a_trace_have_each_rank_once(monkeypatch):
     import torch_xla.core.xla_model as xm
 
     from trnsim.torch.traces.exchanges import exchange_tracing
-    from trnsim.xla.collectives import CollectiveMisused
 
     monkeypatch.setenv("WORLD_SIZE", "4")
     with exchange_tracing.on(), pytest.raises(CollectiveMisused, match="each rank in one"):
@@ -363,8 +367,6 @@ def test_shards_of_a_trace_in_one_process_are_those_of_its_groups():
 )
 def test_arguments_that_no_collective_takes_are_refused(call, message):
     import torch_xla.core.xla_model as xm
-
-    from trnsim.xla.collectives import CollectiveMisused
 
     x = torch.ones(2, 2, device="xla")
     with pytest.raises(CollectiveMisused, match=message):

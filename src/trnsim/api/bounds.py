@@ -21,7 +21,7 @@ from uuid import uuid4
 from trnsim.document.html import inline
 from trnsim.errors import BadInput
 
-__all__ = ["Answer", "Bounds", "answer", "end"]
+__all__ = ["Answer", "BoundExceeded", "Bounds", "answer", "end"]
 
 _MIB: Final = 2**20
 _SHOWN_CHARS: Final = 8_000
@@ -30,6 +30,10 @@ _MARKS_VARIABLE: Final = "TRNSIM_CALLS"
 """Environment variable with a mark of each call that a process runs in, outermost first."""
 _TITLE: Final = re.compile(r"<h1>(.*?)</h1>")
 _running_commands: Final[dict[subprocess.Popen[bytes], Bounds]] = {}
+
+
+class BoundExceeded(BadInput):
+    """Error of a command that took too long, or whose answer is too long."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +120,8 @@ def answer(words: Sequence[str], bounds: Bounds, *, has_page: bool = False) -> A
     """The answer of `trnsim WORDS`, which have --json; with `has_page` also its page.
 
     Raises:
-        BadInput: the command refuses its words, gives no answer, or leaves its bounds.
+        BoundExceeded: the command took too long, or its answer is too long.
+        BadInput: the command refuses its words, or gives no answer.
     """
     for word in words:
         if "\0" in word:
@@ -133,6 +138,7 @@ def _command_answer(words: Sequence[str], bounds: Bounds) -> Answer:
     """The answer of a command, without its page.
 
     Raises:
+        BoundExceeded: as `answer`.
         BadInput: as `answer`.
     """
     command = [sys.executable, "-m", "trnsim.api.child", str(int(bounds.memory_bytes)), *words]
@@ -142,12 +148,12 @@ def _command_answer(words: Sequence[str], bounds: Bounds) -> Answer:
         size = stdout_file.seek(0, os.SEEK_END)
         stdout_file.seek(0)
         if status is None:
-            raise BadInput(
+            raise BoundExceeded(
                 f"trnsim {words[0]} took longer than {bounds.time_s:g} s and was ended",
                 fix="make the work smaller, or raise time_s",
             )
         if size > bounds.answer_bytes:
-            raise BadInput(
+            raise BoundExceeded(
                 f"the answer of trnsim {words[0]} has {size:,} bytes; at most "
                 f"{bounds.answer_bytes:,}",
                 fix="ask for less, or raise answer_bytes",

@@ -22,7 +22,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
 from trnsim import api
-from trnsim.api.bounds import Bounds, end
+from trnsim.api.bounds import BoundExceeded, Bounds, end
 from trnsim.errors import EmulatorError
 from trnsim.lsp.hover import hover_text, instruction_at
 from trnsim.lsp.marks import (
@@ -176,6 +176,8 @@ class KernelServer(LanguageServer):
         if name not in self._hover_texts:
             try:
                 answer = await asyncio.to_thread(api.explain, name, bounds=self.bounds)
+            except BoundExceeded:  # of a busy computer, so the next hover may have an answer
+                return None
             except EmulatorError:  # nki.isa has names that are no instructions
                 self._hover_texts[name] = None
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Number
 from typing import Any
 
@@ -49,5 +50,26 @@ def require_scale(kind: str, scale: Any) -> None:
         raise CollectiveMisused(
             f"xm.{kind} with scale={scale_text}; legal: a number",
             fix="pass the factor of the sum, such as scale=1.0, or 1 / the number of ranks",
+            line=program_line(),
+        )
+
+
+def require_all_ranks(tag: str, replicas: Any, count: int) -> None:
+    """Refuse the ranks of a rendezvous that are not as many as all ranks."""
+    if not isinstance(replicas, Sequence) or len(replicas) != count:
+        met = f"{len(replicas)} of {count} ranks" if isinstance(replicas, Sequence) else replicas
+        raise CollectiveMisused(
+            f"xm.rendezvous({tag!r}) of {met}",
+            fix="leave `replicas` out: all ranks meet",
+            line=program_line(),
+        )
+
+
+def require_function(tag: str, reduce_fn: Any) -> None:
+    """Refuse a reduction of a mesh that is not a function."""
+    if not callable(reduce_fn):
+        raise CollectiveMisused(
+            f"xm.mesh_reduce({tag!r}) with reduce_fn={reduce_fn!r}; legal: a function of a list",
+            fix=f"xm.mesh_reduce({tag!r}, data, sum)",
             line=program_line(),
         )

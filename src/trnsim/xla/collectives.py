@@ -25,7 +25,9 @@ from trnsim.xla import process_groups, ranks
 from trnsim.xla.arenas import copy_to_host
 from trnsim.xla.collective_arguments import (
     CollectiveMisused,
+    require_all_ranks,
     require_dim,
+    require_function,
     require_scale,
     require_tensor,
 )
@@ -479,16 +481,16 @@ def rendezvous(
     kind: type = type(payload)
     if not issubclass(kind, bytes):
         raise TypeError(f"`payload` of xm.rendezvous({tag!r}) must be bytes, not {kind}")
-    if replicas and len(replicas) != ranks.world_size():
-        raise CollectiveMisused(
-            f"xm.rendezvous({tag!r}) of {len(replicas)} of {ranks.world_size()} ranks",
-            fix="leave `replicas` out: all ranks meet",
-            line=program_line(),
-        )
+    if replicas:
+        require_all_ranks(tag, replicas, ranks.world_size())
     return gather_objects(payload)
 
 
 def mesh_reduce(tag: str, data: Any, reduce_fn: Callable[[list[Any]], Any]) -> Any:
-    """`reduce_fn` of the list of all ranks' data, on the host, in the order of the ranks."""
-    del tag
+    """`reduce_fn` of the list of all ranks' data, on the host, in the order of the ranks.
+
+    Raises:
+        CollectiveMisused: for a `reduce_fn` that is not a function.
+    """
+    require_function(tag, reduce_fn)
     return reduce_fn(gather_objects(copy_to_host(data)))

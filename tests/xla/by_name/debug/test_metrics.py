@@ -1,5 +1,7 @@
 """Counters and metrics by torch_xla's names."""
 
+import pytest
+
 
 def test_counters_and_metrics_count_until_they_are_cleared():
     import torch
@@ -31,3 +33,6 @@ def test_counters_and_metrics_count_until_they_are_cleared():
     met.clear_all()
     assert met.metric_names() == []
     assert met.short_metrics_report() == ""
+    for names in ("MarkStep", 5):
+        with pytest.raises(TypeError, match=r"metric_names=.*; legal: a list of names"):
+            met.short_metrics_report([], names)

@@ -76,5 +76,6 @@ def test_a_device_is_one_of_the_loader():
     assert batch.tolist() == [1, 1]
     with pytest.raises(pl.LoaderMisused, match=r"per_device_loader\('xla:1'\); legal: xla:0"):
         pl.ParallelLoader(batches, ["xla"]).per_device_loader("xla:1")
-    with pytest.raises(pl.LoaderMisused, match="legal: none, as the loader has no devices"):
-        pl.ParallelLoader(batches, []).per_device_loader("xla")
+    for devices in ([], "xla:0", torch.device("xla:0"), None):
+        with pytest.raises(pl.LoaderMisused, match="legal: a list of devices"):
+            pl.ParallelLoader(batches, devices)

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from trnsim.device.device_core import target
+from trnsim.device.program_line import program_line
+from trnsim.errors import BadInput
 from trnsim.xla.absent_names import absence_getter
 from trnsim.xla.cuts import metric_text
 from trnsim.xla.cuts.cutting import cuts
@@ -30,6 +32,10 @@ __path__: Final[list[str]] = []  # for a plain module Python asks no finder for 
 _FALLBACK: Final = "aten::"
 _SHORT_COUNTERS: Final = (CACHED, MARK_STEP, UNCACHED)
 _SHORT_METRICS: Final = (COMPILE_TIME, EXECUTE_TIME, TO_DEVICE, FROM_DEVICE)
+
+
+class MetricsMisused(BadInput, TypeError):
+    """Error of a report of names that are no list."""
 
 
 def counter_names() -> list[str]:
@@ -63,7 +69,18 @@ def metrics_report() -> str:
 def short_metrics_report(
     counter_names: Sequence[str] | None = None, metric_names: Sequence[str] | None = None
 ) -> str:
-    """The metrics and counters of these names; without names, of compilations and steps."""
+    """The metrics and counters of these names; without names, of compilations and steps.
+
+    Raises:
+        MetricsMisused: for names that are not a list of text.
+    """
+    for option, names in (("counter_names", counter_names), ("metric_names", metric_names)):
+        if names is not None and (isinstance(names, str) or not isinstance(names, Sequence)):
+            raise MetricsMisused(
+                f"short_metrics_report({option}={names!r}); legal: a list of names",
+                fix=f"met.short_metrics_report({option}=[...])",
+                line=program_line(),
+            )
     fallbacks = executed_fallback_ops()
     counters = (*_SHORT_COUNTERS, *fallbacks) if counter_names is None else counter_names
     metrics = _SHORT_METRICS if metric_names is None else metric_names

@@ -6,7 +6,7 @@ with torch_xla 2.9.0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ __path__: Final[list[str]] = []  # for a plain module Python asks no finder for 
 
 
 class LoaderMisused(BadInput, TypeError):
-    """A loader that has no batches."""
+    """Error of a loader without batches, or of devices that are not its own."""
 
 
 class PerDeviceLoader:
@@ -76,12 +76,15 @@ class ParallelLoader:
 
     Batches are sent when they are asked for: on this device a copy takes no time that a thread
     could hide. So the numbers of threads and of batches sent ahead have no effect.
+
+    Raises:
+        LoaderMisused: for devices that are not a list of at least one device.
     """
 
     def __init__(
         self,
         cpu_loader: Any,
-        devices: Sequence[torch.device | str],
+        devices: Iterable[torch.device | str],
         batchdim: int = 0,
         batches_per_execution: int = 1,
         loader_prefetch_size: int = 16,
@@ -91,8 +94,15 @@ class ParallelLoader:
     ) -> None:
         del batchdim, loader_prefetch_size, device_prefetch_size
         del host_to_device_transfer_threads, input_sharding
+        is_list = isinstance(devices, Iterable) and not isinstance(devices, str)
+        self._devices = [_with_index(device) for device in devices] if is_list else []
+        if not self._devices:
+            raise LoaderMisused(
+                f"ParallelLoader of devices {devices!r}; legal: a list of devices",
+                fix="pl.ParallelLoader(loader, [device])",
+                line=program_line(),
+            )
         self._loader = cpu_loader
-        self._devices = [_with_index(device) for device in devices]
         self.batches_per_execution = batches_per_execution
 
     def per_device_loader(self, device: torch.device | str) -> PerDeviceLoader:
@@ -110,8 +120,7 @@ class ParallelLoader:
         indexed_device = _with_index(device)
         if indexed_device not in self._devices:
             raise LoaderMisused(
-                f"per_device_loader({str(device)!r}); legal: "
-                f"{', '.join(map(str, self._devices)) or 'none, as the loader has no devices'}",
+                f"per_device_loader({str(device)!r}); legal: {', '.join(map(str, self._devices))}",
                 fix="pl.ParallelLoader(loader, [device]).per_device_loader(device)",
                 line=program_line(),
             )
