@@ -52,6 +52,12 @@ def test_arguments_come_by_position_by_name_and_in_kernel_kwargs(random):
         np.testing.assert_array_equal(run.outputs, np.float32(3) * x)
 
 
+@pytest.mark.parametrize("keywords", [[3.0], "ab", 3, ()])
+def test_kernel_kwargs_are_a_dictionary(keywords, random):
+    with pytest.raises(BadInput, match="legal: a dictionary"):
+        trnsim.run(scaled, random((4, 8)), kernel_kwargs=keywords)
+
+
 def test_names_that_run_itself_uses_go_through_kernel_kwargs(random):
     trnsim.run(named, random((4, 8)), kernel_kwargs={"target": "here", "numerics": 3})
 

@@ -95,7 +95,7 @@ def run(
     kernel = _launchable(kernel)
     if has_current_core():
         current_core().refuse_capture("it runs another kernel by trnsim.run")
-    _check_numerics(numerics)
+    _check_options(numerics, kernel_kwargs)
     chip = arch.target(target)
     options = {"numerics": numerics, "races": races, "capacity": capacity, "order": order}
     with pinned(nki, f"run(nki={nki!r})"):
@@ -110,8 +110,8 @@ def run(
         return _run_on_ranks(kernel, args, arguments, chip, ranks=ranks, **options, **world_options)
 
 
-def _check_numerics(numerics: object) -> None:
-    """Refuse values other than True and False.
+def _check_options(numerics: object, kernel_kwargs: object) -> None:
+    """Refuse `numerics` other than True and False, and `kernel_kwargs` that are no mapping.
 
     Raises:
         BadInput: says what is legal.
@@ -120,6 +120,11 @@ def _check_numerics(numerics: object) -> None:
         raise BadInput(
             f"run(numerics={numerics!r}); legal: True, to compute values, or False",
             fix="leave it out; numerics=False gives instructions and times alone",
+        )
+    if not isinstance(kernel_kwargs, Mapping | None):
+        raise BadInput(
+            f"run(kernel_kwargs={kernel_kwargs!r}); legal: a dictionary",
+            fix="give the kernel's keyword arguments by their names",
         )
 
 
