@@ -94,6 +94,8 @@ def test_a_log_needs_its_question(tmp_path):
 def test_without_a_log_or_with_both_it_is_refused():
     assert "no log; legal: one or more files, or --suggest" in refused("calibrate")
     assert "both LOG and --suggest" in refused("calibrate", str(MEASURED), "--suggest", LAYER)
+    asked = ("--suggest", LAYER, "--question", LAYER)
+    assert "both --question and --suggest given" in refused("calibrate", *asked)
 
 
 def test_a_suggestion_names_experiment_instance_and_cost():

@@ -231,6 +231,22 @@ def test_json_has_the_sizes_of_a_configurations_model(tmp_path):
     assert (asked["phase"], asked["tokens"], asked["past"]) == ("decode", 1, 2047)
 
 
+@pytest.mark.parametrize(
+    ("name", "option", "reason"),
+    [
+        ("program.mlir", ("--batch", "8"), "--batch has no effect on program.mlir: its graph has"),
+        ("model.pt2", ("--past", "7", "--tp", "2"), "--past has no effect on model.pt2: its graph"),
+        ("net.py", ("--phase", "train"), "--phase has no effect on net.py: its graph has"),
+        ("net.py", ("--dtype", "fp32"), "--dtype has no effect on net.py: its graph has"),
+        ("model.pt2", ("--weights", "w"), "--weights has no effect on model.pt2; legal: for a pro"),
+        ("config.json", ("--weights", "w"), "--weights has no effect on config.json; legal: for a"),
+    ],
+)
+def test_an_option_without_effect_on_a_model_is_refused(tmp_path, name, option, reason):
+    (tmp_path / name).write_text("{}")
+    assert reason in str(run(tmp_path / name, *option).exception)
+
+
 @pytest.mark.parametrize("name", ["", ".relative", "no such module"])
 def test_a_module_that_cannot_be_imported_is_refused(name):
     with pytest.raises(BadInput, match=f"--import {name}: "):

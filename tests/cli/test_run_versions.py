@@ -107,3 +107,29 @@ def test_an_error_under_the_programs_own_version_is_the_answer(folder):
 def test_a_refusal_without_a_fix_has_no_empty_one():
     assert run_versions._reason(BadInput("no")).endswith(": no")
     assert run_versions._reason(BadInput("no", fix="yes")).endswith(": no; instead: yes")
+
+
+ON_RANKS = """
+import nki, nki.collectives as ncc, nki.isa as nisa, nki.language as nl, numpy as np
+
+@nki.jit
+def total(x):
+    src = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    dst = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=src, src=x)
+    ncc.all_reduce([src], [dst], ncc.ReplicaGroup([[0, 1]]), nl.add)
+    nisa.dma_copy(dst=out, src=dst)
+    return out
+
+print(total(np.ones((4, 4), np.float32))[0, 0])
+"""
+
+
+def test_all_versions_run_on_ranks_and_in_an_order(tmp_path):
+    (tmp_path / "p.py").write_text(ON_RANKS)
+    done = trnsim("run", "p.py", "--nki", "all", "--ranks", "2", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("same values") == done.stderr.count("2.0") - 1
+    done = trnsim("run", "p.py", "--nki", "all", "--order", "word", cwd=tmp_path)
+    assert "order 'word' is not known; legal: compiler, issued" in done.stderr

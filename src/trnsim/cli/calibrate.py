@@ -75,8 +75,11 @@ def calibrate_command(
     Example: trnsim calibrate examples/measured-times.csv --output site.json
     """
     if suggest_for is not None:
-        if logs:
-            raise BadInput("both LOG and --suggest given; legal: one of them", fix="leave one out")
+        for name, value in {"LOG": logs, "--question": question}.items():
+            if value:
+                raise BadInput(
+                    f"both {name} and --suggest given; legal: one of them", fix="leave one out"
+                )
         return _suggestion_document(suggest(suggest_for, ask))
     if not logs:
         raise BadInput(

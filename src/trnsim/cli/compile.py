@@ -101,6 +101,9 @@ _TABLE_COLUMNS: Final = (
     "flop",
 )
 """Columns of the table for spreadsheets."""
+_SIZES: Final = {"--batch": 1, "--sequence": 128, "--past": 0, "--tp": 1}
+"""Options of a config.json's pass, and the values that they have without them."""
+_DTYPE: Final = "bfloat16"
 _ReportAndPatterns = tuple[Any, "tuple[PatternUse, ...] | None"]
 """The report of a model on a chip, and the compiler's patterns in it with --explain."""
 _JAX_ENDINGS: Final = (".jax", ".mlir", ".mlirbc", ".stablehlo", ".hlo", ".pb", ".neff")
@@ -127,12 +130,12 @@ def compile_model(
     flags: _Flags = "",
     lnc: Lnc = None,
     report: _Report = None,
-    batch: _Batch = 1,
-    sequence: _Sequence = 128,
-    past: _Past = 0,
-    tp: _Tp = 1,
+    batch: _Batch = _SIZES["--batch"],
+    sequence: _Sequence = _SIZES["--sequence"],
+    past: _Past = _SIZES["--past"],
+    tp: _Tp = _SIZES["--tp"],
     phase: _Phase = None,
-    dtype: _Dtype = "bfloat16",
+    dtype: _Dtype = _DTYPE,
     weights: _Weights = None,
     explain: _Explain = False,
     as_json: AsJson = False,
@@ -164,6 +167,7 @@ def compile_model(
     compiler_flags = Flags.parse(flags, "--flags", Flags.of_environment())
     dtype = long_dtype(dtype)
     chips, sizes = chips_of(on), (batch, sequence, past, tp)
+    _check_effects(model, sizes, phase, dtype, weights)
     compiled: list[_ReportAndPatterns] = []
     comparison = Comparison()
     with progress() as tell:
@@ -222,6 +226,36 @@ def _report_folder_and_name(report: Path | None, model: Path) -> tuple[Path | No
     if folder is not None:
         check_folder(folder)
     return folder, name
+
+
+def _check_effects(
+    model: Path,
+    sizes: tuple[int, int, int, int],
+    phase: str | None,
+    dtype: str,
+    weights: list[str] | None,
+) -> None:
+    """Refuse options that a model of this kind leaves without effect.
+
+    Raises:
+        BadInput: it names the first of them.
+    """
+    stated = [
+        *(name for name, size in zip(_SIZES, sizes, strict=True) if size != _SIZES[name]),
+        *(["--phase"] if phase is not None else []),
+        *(["--dtype"] if dtype != _DTYPE else []),
+    ]
+    if stated and model.suffix != ".json":
+        raise BadInput(
+            f"{stated[0]} has no effect on {model.name}: its graph has its own shapes and types; "
+            "legal: for a model's name or a config.json",
+            fix=f"leave {stated[0]} out, and write the file anew for another graph",
+        )
+    if weights and not _is_jax_program(model):
+        raise BadInput(
+            f"--weights has no effect on {model.name}; legal: for a program of JAX or XLA",
+            fix="leave --weights out",
+        )
 
 
 def _is_jax_program(model: Path) -> bool:

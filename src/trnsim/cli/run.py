@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -149,17 +150,18 @@ def run_script(
     instance = instance or _instance_of(on, ranks)
     if instance is not None and ranks is None:
         raise BadInput("--instance without --ranks", fix="say how many ranks lie on it: --ranks 8")
+    context_of = partial(_emulation, order=order, ranks_on=(ranks, instance))
     if nki == ALL:
-        _compare_versions(program, chips, output, report, as_json=as_json)
+        _compare_versions(program, chips, output, report, context_of, as_json=as_json)
         return
     answer_file = _answer_file(output)
     files.check_folder(report or FOLDER)
     with progress() as tell:
-        with _emulating(tell, order, (ranks, instance), nki, is_apart=as_json) as worlds:
+        with context_of(tell, nki=nki, is_apart=as_json) as worlds:
             endings = _endings(program, chips)
         reports = Reports(report, "--on" if on else reason, tell, is_verbose=is_verbose)
-        saved = None if answer_file else output
-        _report(reports, endings, (worlds, ranks), saved, chips[0])
+        array_file = None if answer_file else output
+        _report(reports, endings, (worlds, ranks), array_file, chips[0])
     reports.answer(path, [chip.name for chip in chips], answer_file, as_json=as_json)
     _end(path, chips, endings, reports.errors)
 
@@ -181,10 +183,19 @@ def _compare_versions(
     chips: Sequence[arch.Target],
     output: Path | None,
     report: Path | None,
+    context_of: Callable[..., AbstractContextManager[list[World]]],
     *,
     as_json: bool,
 ) -> None:
     """Answer `--nki all`.
+
+    Args:
+        program: the script.
+        chips: those of --on.
+        output: the answer's file.
+        report: the answer's folder.
+        context_of: `_emulation` with the command's order and ranks.
+        as_json: True to print JSON.
 
     Raises:
         BadInput: for several chips, or an answer file that cannot be written.
@@ -200,7 +211,7 @@ def _compare_versions(
         report_files.check_report(report)
     (chip,) = chips
     name = program.path.name
-    with progress() as tell, script.program_output(is_apart=True):
+    with progress() as tell, context_of(tell, nki=None, is_apart=True):
         try:
             document = versions_document(name, chip.name, lambda: program.run(chip), tell)
         except (Exception, SystemExit) as error:  # raised by the program under its own version
@@ -211,12 +222,12 @@ def _compare_versions(
 
 
 @contextmanager
-def _emulating(
+def _emulation(
     tell: Callable[[str], None],
+    *,
     order: str,
     ranks_on: tuple[int | None, str | None],
     nki: str | None,
-    *,
     is_apart: bool,
 ) -> Generator[list[World]]:
     """A context with the command's settings, whose runs on ranks are collected.
@@ -256,9 +267,9 @@ def _report(
         output: the file of the kernel's outputs.
         chip: the first chip.
     """
-    first = next((ending for ending in endings if ending.runs), endings[0])
-    if output is not None and (first.runs or first.has_succeeded):
-        reports.attempt(lambda: reports.save(output, first.runs))
+    ending = next((ending for ending in endings if ending.runs), endings[0])
+    if output is not None and (ending.runs or ending.has_succeeded):
+        reports.attempt(lambda: reports.save(output, ending.runs))
     recording = _recording()
     if recording is not None:
         reports.add_step(recording, chip.name, [ending.runs for ending in endings])
