@@ -12,9 +12,9 @@ from trnsim.gate.checking import CheckLimits, GateFinding, KernelCheck
 CHIPS = [arch.target("trn2")]
 
 
-def document(*checks, unchecked=(), gone=()):
+def document(*checks, unchecked=(), stale_keys=()):
     return check_document(
-        CheckedFiles([Path("k.py")], CHIPS, CheckLimits(), checks, unchecked, gone)
+        CheckedFiles([Path("k.py")], CHIPS, CheckLimits(), checks, unchecked, stale_keys)
     )
 
 
@@ -34,7 +34,7 @@ def test_a_kernel_without_a_run_has_its_reason():
 
 def test_what_passes_without_a_finding_is_a_row_alone():
     shown = text(
-        document(KernelCheck(Key("k.py", "softmax", "trn2")), gone=[Key("k.py", "a", "b")])
+        document(KernelCheck(Key("k.py", "softmax", "trn2")), stale_keys=[Key("k.py", "a", "b")])
     )
     assert shown.count("softmax") == 1
     assert "baselines of kernels that are gone (--update drops them): k.py a on b" in shown

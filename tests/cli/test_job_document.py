@@ -1,5 +1,5 @@
 from trnsim.cli.job_document import (
-    ExaminedSpec,
+    SpecReview,
     check_document,
     difference_document,
     job_title,
@@ -81,7 +81,7 @@ def test_a_difference_has_what_appeared_and_what_is_gone():
     price = price_job(job.job)
     other = FINDING._replace(reason="another")
     document = difference_document(
-        ExaminedSpec(job, [FINDING], price), ExaminedSpec(job, [other], price)
+        SpecReview(job, [FINDING], price), SpecReview(job, [other], price)
     )
     said = markdown(document)
     assert "#### New findings\n\na.yaml:7: error: another" in said

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from trnsim.cli import app
 from trnsim.cli.nccom_test import app as own_app
-from trnsim.cli.nccom_test import folded_arguments
+from trnsim.cli.nccom_test import single_word_arguments
 from trnsim.errors import BadInput
 from trnsim.files import read_text
 
@@ -197,7 +197,7 @@ def test_plan_collective_says_the_same(run, monkeypatch, tmp_path, is_calibrated
     ],
 )
 def test_options_of_several_words_are_folded(args, expected):
-    assert list(folded_arguments(args.split())) == expected.split()
+    assert list(single_word_arguments(args.split())) == expected.split()
 
 
 @pytest.mark.parametrize(

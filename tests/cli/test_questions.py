@@ -5,7 +5,7 @@ import pytest
 
 from trnsim.calibrate.answers import figures_of
 from trnsim.cli.questions import ask
-from trnsim.cli.report_files import collected_answers
+from trnsim.cli.report_files import collecting_answers
 from trnsim.errors import BadInput
 
 ATTENTION = Path(__file__).parents[2] / "examples" / "attention.py"
@@ -28,7 +28,7 @@ def test_a_command_that_prints_something_else_is_refused():
 
 
 def test_collections_lie_within_each_other():
-    with collected_answers() as outer:
+    with collecting_answers() as outer:
         ask(LAYER)
         assert outer == []
 

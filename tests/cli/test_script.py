@@ -86,16 +86,16 @@ def reports(folder):
 def test_each_argument_has_its_owner(source, given, ours, theirs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("p.py").write_text(source)
-    assert script.arranged_arguments(given.split()) == [*ours.split(), "--", *theirs.split()]
+    assert script.parser_arguments(given.split()) == [*ours.split(), "--", *theirs.split()]
 
 
 @pytest.mark.parametrize("given", [["-h"], ["--on", "trn1"], []])
 def test_without_a_script_everything_is_the_commands(given):
-    assert script.arranged_arguments(given) == given
+    assert script.parser_arguments(given) == given
 
 
 def test_a_script_that_cannot_be_read_names_no_options():
-    assert script.arranged_arguments(["none.py", "--on", "trn1"]) == [
+    assert script.parser_arguments(["none.py", "--on", "trn1"]) == [
         "--on",
         "trn1",
         "none.py",

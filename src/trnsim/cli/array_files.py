@@ -48,7 +48,7 @@ def save(path: Path, outputs: Any) -> list[Path]:
             fix="return a dict whose keys differ in their letters and digits",
         )
     for file, values in values_by_file:
-        with files.Draft(file) as unfinished, unfinished.open("wb") as stream:
+        with files.Draft(file) as draft, draft.open("wb") as stream:
             np.save(stream, _loadable_array(values, path), allow_pickle=False)
     return [file for file, _ in values_by_file]
 

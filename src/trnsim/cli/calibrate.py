@@ -99,9 +99,10 @@ def _calibration(logs: Sequence[Path], questions: Sequence[str]) -> Calibration:
         raise BadInput(
             f"{len(questions)} --question for {len(logs)} logs; legal: one for all, or one for each"
         )
-    per_log = questions if len(questions) == len(logs) else list(questions) * len(logs)
+    question_by_log = questions if len(questions) == len(logs) else list(questions) * len(logs)
     read_logs = [
-        measurements(path, per_log[number] if per_log else None) for number, path in enumerate(logs)
+        measurements(path, question_by_log[number] if question_by_log else None)
+        for number, path in enumerate(logs)
     ]
     all_measurements = [measurement for log in read_logs for measurement in log.measurements]
     with progress() as tell:
@@ -164,15 +165,15 @@ def _document(calibration: Calibration) -> Document:
 
 def _left_out(calibration: Calibration) -> Section:
     """The rows that are left out of the fit, each with its reason."""
-    shown = [
+    lines = [
         f"{row.row.measurement.line}: {row.reason}: {row.row.measurement.question}"
         for row in calibration.left_out[:_MOST_SHOWN]
     ]
     title = f"{len(calibration.left_out)} rows left out"
-    hidden_count = len(calibration.left_out) - len(shown)
+    hidden_count = len(calibration.left_out) - len(lines)
     if hidden_count:
         title += f", {hidden_count} not shown"
-    return Section(title, [Items(shown, indent=2)])
+    return Section(title, [Items(lines, indent=2)])
 
 
 def _row(group: Group) -> tuple[str, ...]:

@@ -123,11 +123,11 @@ def check(options: CheckOptions) -> PrintedAnswer:
             file_checks, names = _checked_file(path, options.kernel, chips, limits)
             checks += file_checks
             unchecked += [f"{path_text(path)}: {name}" for name in names]
-    stale_keys = _gone_baselines(baselines, checks, options) if options.against is None else []
-    written = _write_baselines(baselines, checks, stale_keys) if options.update else []
+    stale_keys = _stale_baselines(baselines, checks, options) if options.against is None else []
+    written_files = _write_baselines(baselines, checks, stale_keys) if options.update else []
     files = CheckedFiles(options.kernel_files, chips, limits, checks, unchecked, stale_keys)
     is_passed = all(check.is_passed for check in checks)
-    return PrintedAnswer(check_document(files), files=written, status=0 if is_passed else 1)
+    return PrintedAnswer(check_document(files), files=written_files, status=0 if is_passed else 1)
 
 
 def _baselines(options: CheckOptions, chips: Sequence[arch.Target]) -> Baselines | None:
@@ -145,22 +145,25 @@ def _baselines(options: CheckOptions, chips: Sequence[arch.Target]) -> Baselines
 def _checked_file(
     path: Path, name: str | None, chips: Sequence[arch.Target], limits: CheckLimits
 ) -> tuple[list[KernelCheck], list[str]]:
-    """(checks of a file, names of its kernels for which no inputs are declared).
+    """Check a file's kernels: (their checks, names of kernels for which no inputs are declared).
 
     Raises:
         BadInput: the file has no kernel, or a declaration of it is not legal.
     """
     owner = path_text(path)
     module = module_of(path)
-    declared = cases(path, module, name)
-    if declared:
-        checks = [check_case(case, owner, chip, limits) for case in declared for chip in chips]
-        checked = {case.name for case in declared}
+    declared_cases = cases(path, module, name)
+    if declared_cases:
+        checks = [
+            check_case(case, owner, chip, limits) for case in declared_cases for chip in chips
+        ]
+        case_names = {case.name for case in declared_cases}
         kernels = kernels_of(module) if name is None else {}
         return checks, [
             kernel_name
             for kernel_name, kernel in kernels.items()
-            if kernel_name not in checked and getattr(kernel, "__module__", "") == module.__name__
+            if kernel_name not in case_names
+            and getattr(kernel, "__module__", "") == module.__name__
         ]
     return [check for chip in chips for check in _checked_program(path, owner, chip, limits)], []
 
@@ -207,7 +210,7 @@ def _program_finding(error: BaseException, path: Path) -> GateFinding:
     return GateFinding("values", True, users_traceback(error, path).strip())
 
 
-def _gone_baselines(
+def _stale_baselines(
     baselines: Baselines | None, checks: Sequence[KernelCheck], options: CheckOptions
 ) -> list[Key]:
     """The baselines of kernels that the checked files no longer have.
@@ -216,11 +219,13 @@ def _gone_baselines(
     """
     if baselines is None or options.kernel is not None:
         return []
-    unfinished = {check.key.owner for check in checks if check.run is None}
-    owners = {path_text(path) for path in options.kernel_files} - unfinished
-    present = {check.key[:2] for check in checks}
+    unfinished_files = {check.key.owner for check in checks if check.run is None}
+    owners = {path_text(path) for path in options.kernel_files} - unfinished_files
+    kernel_names = {check.key[:2] for check in checks}
     return [
-        key for key in sorted(baselines.times) if key.owner in owners and key[:2] not in present
+        key
+        for key in sorted(baselines.times)
+        if key.owner in owners and key[:2] not in kernel_names
     ]
 
 

@@ -43,10 +43,11 @@ class CheckedFiles:
 
     Attributes:
         files: the files whose kernels were checked.
+        chips: the chips on which they were checked.
         limits: the limits that the checks had to keep.
         checks: the check of each kernel on each chip.
         unchecked: kernels for which no inputs are declared, as FILE: NAME.
-        gone: baselines of kernels that the files no longer have.
+        stale_keys: keys of baselines of kernels that the files no longer have.
     """
 
     files: Sequence[Path]
@@ -54,14 +55,14 @@ class CheckedFiles:
     limits: CheckLimits
     checks: Sequence[KernelCheck]
     unchecked: Sequence[str]
-    gone: Sequence[Key]
+    stale_keys: Sequence[Key]
 
 
 def check_document(checked: CheckedFiles) -> Document:
     """Checked kernels as a document."""
-    failed = sum(not check.is_passed for check in checked.checks)
+    failure_count = sum(not check.is_passed for check in checked.checks)
     count = len(checked.checks)
-    verdict = f"{count} check{'s' if count != 1 else ''}, {failed or 'none'} failed"
+    verdict = f"{count} check{'s' if count != 1 else ''}, {failure_count or 'none'} failed"
     sections = [
         Section("", [Note(verdict, kind="strong")]),
         Section("", [Table(_COLUMNS, [_row(check) for check in checked.checks])]),
@@ -72,10 +73,10 @@ def check_document(checked: CheckedFiles) -> Document:
         "files": [path.as_posix() for path in checked.files],
         "chips": [chip.name for chip in checked.chips],
         "max_s": checked.limits.max_s,
-        "passed": failed == 0,
+        "passed": not failure_count,
         "kernels": [_values(check) for check in checked.checks],
         "unchecked": list(checked.unchecked),
-        "gone": [str(key) for key in checked.gone],
+        "gone": [str(key) for key in checked.stale_keys],
     }
     rows = records([_record(check) for check in checked.checks], _ROW_NAMES)
     return Document("Checked kernels", values, sections, rows=rows, schema="check/1")
@@ -108,8 +109,8 @@ def _first_failure(check: KernelCheck) -> str:
 def _blocks(check: KernelCheck) -> list[Block]:
     if not check.findings:
         return []
-    head = Note(f"{check.key.kernel} on {check.key.chip}", kind="strong")
-    return [head, Items([_words(finding) for finding in check.findings], indent=2)]
+    title = Note(f"{check.key.kernel} on {check.key.chip}", kind="strong")
+    return [title, Items([_words(finding) for finding in check.findings], indent=2)]
 
 
 def _words(finding: GateFinding) -> str:
@@ -138,9 +139,9 @@ def _notes(checked: CheckedFiles) -> list[Block]:
     if checked.unchecked:
         text = f"not checked, as NAME_inputs() is missing: {', '.join(checked.unchecked)}"
         notes.append(Note(text))
-    if checked.gone:
+    if checked.stale_keys:
         text = "baselines of kernels that are gone (--update drops them): "
-        notes.append(Note(text + ", ".join(map(str, checked.gone))))
+        notes.append(Note(text + ", ".join(map(str, checked.stale_keys))))
     return notes
 
 

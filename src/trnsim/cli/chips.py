@@ -39,23 +39,24 @@ def chips(*, on: On = None) -> Document:
     Example: trnsim chips --on trn2,p5en
     """
     rows = catalogue()
-    published = [*rows.chips.values(), *rows.gpus.values()]
-    announced = list(rows.announced.values())
+    published_chips = [*rows.chips.values(), *rows.gpus.values()]
+    announced_chips = list(rows.announced.values())
     if on:
         chip_names = {platform.chip for platform in platforms(on)}
-        published, announced = [chip for chip in published if chip.name in chip_names], []
-    cards = [block for chip in announced for block in announced_card(chip)]
+        published_chips = [chip for chip in published_chips if chip.name in chip_names]
+        announced_chips = []
+    cards = [block for chip in announced_chips for block in announced_card(chip)]
     sections = [
         Section(
             "Chips",
-            [Table(_CHIP_COLUMNS, [_row(chip) for chip in published])],
+            [Table(_CHIP_COLUMNS, [_row(chip) for chip in published_chips])],
             heading_place="page",
         ),
         Section("", [Note(note) for note in _NOTES]),
         Section("Announced", cards, heading_place="page"),
         Section("Sources disagree", [] if on else contradictions(rows), heading_place="page"),
     ]
-    values = [*map(chip_values, published), *map(announced_values, announced)]
+    values = [*map(chip_values, published_chips), *map(announced_values, announced_chips)]
     return Document("Chips", values, sections, schema="chips/1")
 
 
@@ -88,8 +89,8 @@ def chip_values(chip: Accelerator) -> dict[str, Any]:
         **picked(chip, "name kind", is_announced=False),
         **picked(chip, "aliases", year=None if chip.year is None else int(chip.year)),
         **picked(chip, "cores"),
-        **{name: _sourced(rates) for name, rates in picked(chip, peaks).items()},
-        **_sourced(picked(chip, facts)),
+        **{name: _figure_values(rates) for name, rates in picked(chip, peaks).items()},
+        **_figure_values(picked(chip, facts)),
         "note": chip.note,
     }
 
@@ -102,13 +103,13 @@ def announced_values(chip: Announced) -> dict[str, Any]:
         "is_announced": True,
         "status": chip.status,
         "of": chip.compared_chip,
-        "multiples": _sourced(chip.multiples),
-        "derived": _sourced(chip.derived),
+        "multiples": _figure_values(chip.multiples),
+        "derived": _figure_values(chip.derived),
         "hybrids": [{"text": text, "source": source.source} for text, source in chip.hybrids],
     }
 
 
-def _sourced(figures: Mapping[str, Rate | None]) -> dict[str, Any]:
+def _figure_values(figures: Mapping[str, Rate | None]) -> dict[str, Any]:
     """Figures as JSON, each with its evidence and source; None stays."""
     return {
         name: figure

@@ -118,11 +118,11 @@ def _verdict(verdict: ClaimVerdict) -> Mark:
 
 def recomputed_values(part: ClaimPart) -> str:
     """Our value of a part, or the least and the largest, as text; ~ and ? mark weak bases."""
-    undoubted = [basis for basis in part.bases if not basis.doubts] or list(part.bases)
-    shown = [basis for basis in undoubted if not basis.is_stand_in] or undoubted
-    mark = "~" if shown and shown[0].is_stand_in else "?" if shown and shown[0].doubts else ""
-    texts = [basis.value for basis in shown if isinstance(basis.value, str)]
-    values = [basis.value for basis in shown if not isinstance(basis.value, str)]
+    certain_bases = [basis for basis in part.bases if not basis.doubts] or list(part.bases)
+    shown_bases = [basis for basis in certain_bases if not basis.is_stand_in] or certain_bases
+    mark = _mark(shown_bases[0]) if shown_bases else ""
+    texts = [basis.value for basis in shown_bases if isinstance(basis.value, str)]
+    values = [basis.value for basis in shown_bases if not isinstance(basis.value, str)]
     if texts or not values:
         return mark + " or ".join(dict.fromkeys(texts)) if texts else "-"
     low, high = text(min(values)), text(max(values))
@@ -164,18 +164,22 @@ def _part(part: ClaimPart, claim: Claim) -> list[Block]:
         Table(_BASIS_COLUMNS, shown_rows, kind="small", place="page"),
     ]
     if folded_rows:
-        folded = Table(_BASIS_COLUMNS, folded_rows, kind="small")
-        blocks.append(FoldedBlocks(f"{len(folded_rows)} more", [folded], place="page"))
+        folded_table = Table(_BASIS_COLUMNS, folded_rows, kind="small")
+        blocks.append(FoldedBlocks(f"{len(folded_rows)} more", [folded_table], place="page"))
     return blocks + [Note(f"not known: {text}", 2 * _INDENT, 0, "soft") for text in part.missing]
 
 
 def _basis(basis: ClaimBasis, claim: Claim, *, is_hit: bool) -> Sequence[Cell]:
-    mark = "?" if basis.doubts else "~" if basis.is_stand_in else ""
     value = Mark(Figure(basis.value, text(basis.value)), "hit" if is_hit else "")
     parts = [kind_text(basis), *basis.days, *basis.caveats]
     sources = "".join(f"[{claim.sources.index(source) + 1}]" for source in basis.sources)
     provenance = f"{'; '.join(parts)} {sources}".strip()
-    return (mark, value, (basis.text, Mark(provenance, is_below=True)))
+    return (_mark(basis), value, (basis.text, Mark(provenance, is_below=True)))
+
+
+def _mark(basis: ClaimBasis) -> str:
+    """The mark of a basis that is in doubt, or stands in for another."""
+    return "?" if basis.doubts else "~" if basis.is_stand_in else ""
 
 
 def kind_text(basis: ClaimBasis) -> str:

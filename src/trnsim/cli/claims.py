@@ -46,15 +46,17 @@ def _claims_named(id_: str) -> list[Claim]:
     Raises:
         BadInput: there is no claim of that name.
     """
-    every_claim = all_claims()
+    known_claims = all_claims()
     if not id_:
-        return every_claim
-    matches = [claim for claim in every_claim if claim.id == id_.upper()]
+        return known_claims
+    matches = [claim for claim in known_claims if claim.id == id_.upper()]
     if not matches:
-        names = [claim.id for claim in every_claim]
-        near = ", ".join(get_close_matches(id_.upper(), names, _MOST_SIMILAR_NAMES)) or names[0]
+        names = [claim.id for claim in known_claims]
+        similar_names = (
+            ", ".join(get_close_matches(id_.upper(), names, _MOST_SIMILAR_NAMES)) or names[0]
+        )
         raise BadInput(
             f"there is no claim {id_!r}; legal: {names[0]} to {names[-1]}",
-            fix=f"perhaps {near}; trnsim claims lists all",
+            fix=f"perhaps {similar_names}; trnsim claims lists all",
         )
     return matches

@@ -168,7 +168,7 @@ def compile_model(
     dtype = long_dtype(dtype)
     chips, sizes = chips_of(on), (batch, sequence, past, tp)
     _check_effects(model, sizes, phase, dtype, weights)
-    compiled: list[_ReportAndPatterns] = []
+    compiled_models: list[_ReportAndPatterns] = []
     comparison = Comparison()
     with progress() as tell:
         tell(model.name)
@@ -179,16 +179,22 @@ def compile_model(
             tell_of("")
             report_on = partial(report_for, subject, chip.name, compiler_flags, lnc, tell_of)
             reports = comparison.ask(chip.name, report_on)
-            compiled += [(each, each.explained(tell_of) if explain else None) for each in reports]
-        comparison.check(compiled)
-        files = [] if folder is None else _write([pair[0] for pair in compiled], folder, name, tell)
-    document = _document(model, compiled, pass_values, files, comparison.refusals)
+            compiled_models += [
+                (each, each.explained(tell_of) if explain else None) for each in reports
+            ]
+        comparison.check(compiled_models)
+        files = (
+            []
+            if folder is None
+            else _write_report_files([pair[0] for pair in compiled_models], folder, name, tell)
+        )
+    document = _document(model, compiled_models, pass_values, files, comparison.refusals)
     answer(document, None, output, as_json=as_json)
 
 
 def _document(
     model: Path,
-    compiled: Sequence[_ReportAndPatterns],
+    compiled_models: Sequence[_ReportAndPatterns],
     pass_values: dict[str, object],
     files: Sequence[tuple[str, Path]],
     refusals: Sequence[Refusal],
@@ -196,12 +202,12 @@ def _document(
     """A model on each chip, with the compiler's patterns where they are asked for."""
     values: list[dict[str, Any]] = []
     sections: list[Section] = []
-    refused: dict[str, Any] = {}
+    refusal_values: dict[str, Any] = {}
     if refusals:
         sections.append(Section("", [refusal.note for refusal in refusals]))
-        refused = {"refused": [refusal.values for refusal in refusals]}
-    for chip_report, patterns in compiled:
-        values.append({**chip_report.as_dict(), **pass_values, **refused})
+        refusal_values = {"refused": [refusal.values for refusal in refusals]}
+    for chip_report, patterns in compiled_models:
+        values.append({**chip_report.as_dict(), **pass_values, **refusal_values})
         sections.append(Section("", chip_report.blocks()))
         if patterns is not None:
             values[-1]["patterns"] = [pattern.as_dict() for pattern in patterns]
@@ -240,16 +246,16 @@ def _check_effects(
     Raises:
         BadInput: it names the first of them.
     """
-    stated = [
+    option_names = [
         *(name for name, size in zip(_SIZES, sizes, strict=True) if size != _SIZES[name]),
         *(["--phase"] if phase is not None else []),
         *(["--dtype"] if dtype != _DTYPE else []),
     ]
-    if stated and model.suffix != ".json":
+    if option_names and model.suffix != ".json":
         raise BadInput(
-            f"{stated[0]} has no effect on {model.name}: its graph has its own shapes and types; "
-            "legal: for a model's name or a config.json",
-            fix=f"leave {stated[0]} out, and write the file anew for another graph",
+            f"{option_names[0]} has no effect on {model.name}: its graph has its own shapes and "
+            "types; legal: for a model's name or a config.json",
+            fix=f"leave {option_names[0]} out, and write the file anew for another graph",
         )
     if weights and not _is_jax_program(model):
         raise BadInput(
@@ -268,7 +274,7 @@ def _is_jax_program(model: Path) -> bool:
 
 
 def _model_reporter() -> Any:
-    """The function that compiles a graph of any framework and reports on it, imported late."""
+    """The function that compiles a graph of any framework and reports on it."""
     from trnsim.device.model_report import report_model  # noqa: PLC0415  models of PyTorch have their own
 
     return report_model
@@ -328,10 +334,10 @@ def _pass_values(
     }
 
 
-def _write(
+def _write_report_files(
     models: list[Any], folder: Path, name: str, tell: Callable[[str], None]
 ) -> list[tuple[str, Path]]:
-    """Write one report of a model on all chips: the kind and path of each file."""
+    """Write one report of a model on all chips; returns the kind and path of each file."""
     tell(f"{name}: report")
     runs = [chip_report.run() for chip_report in models]
     report = report_of(runs, [chip_report.whole for chip_report in models])
@@ -345,12 +351,16 @@ def _write(
 
 
 def _torch_subjects(why: str = "") -> Any:
-    """`trnsim.torch.models.subjects`, imported late: other commands need no PyTorch."""
+    """The module `trnsim.torch.models.subjects`, which only these models need.
+
+    Raises:
+        BadInput: PyTorch is not installed; the reason ends in `why`.
+    """
     try:
         import_module("torch")
     except ImportError as error:
-        needs = f"trnsim compile needs PyTorch{why}"
-        raise BadInput(needs, fix="pip install 'trnsim[torch]'") from error
+        reason = f"trnsim compile needs PyTorch{why}"
+        raise BadInput(reason, fix="pip install 'trnsim[torch]'") from error
     from trnsim.torch.models import subjects  # noqa: PLC0415  as above
 
     return subjects

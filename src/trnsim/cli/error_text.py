@@ -34,8 +34,8 @@ def message(error: EmulatorError) -> str:
 def show(error: BaseException, script: Path, prefix: str = "") -> int:
     """Print the error that ended `script` to stderr; returns the exit status.
 
-    For an error of trnsim, `prefix` and the error's text; with TRNSIM_FULL_TRACEBACK=1 after all of
-    its frames.
+    An error of trnsim is printed as `prefix` and its text, below all of its frames if
+    TRNSIM_FULL_TRACEBACK is 1; another error as its traceback.
     """
     if isinstance(error, EmulatorError):
         if keeps_all_frames():
@@ -54,12 +54,12 @@ def users_traceback(error: BaseException, script: Path) -> str:
     Where trnsim itself raised the error, its frames stay: a bug report needs them.
     """
     summary = TracebackException.from_exception(error)
-    pending: list[TracebackException | None] = [summary]
-    while pending:
-        part = pending.pop()
+    summaries: list[TracebackException | None] = [summary]
+    while summaries:
+        part = summaries.pop()
         if part is not None:
             part.stack = StackSummary.from_list(_users_frames(part.stack, script))
-            pending += [part.__cause__, part.__context__]
+            summaries += [part.__cause__, part.__context__]
     return "".join(summary.format())
 
 
@@ -68,9 +68,11 @@ def _users_frames(frames: list[FrameSummary], script: Path) -> list[FrameSummary
     starts = [i for i, frame in enumerate(frames) if Path(frame.filename) == script]
     starts += [i for i, frame in enumerate(frames) if not _is_machinery(frame.filename)]
     from_script = frames[starts[0] :] if starts else frames
-    users = [i for i, frame in enumerate(from_script) if not is_of_trnsim(frame.filename)]
-    last = max(users, default=-1)
-    return [frame for i, frame in enumerate(from_script) if i > last or i in users]
+    users_frames = [i for i, frame in enumerate(from_script) if not is_of_trnsim(frame.filename)]
+    last_users_frame = max(users_frames, default=-1)
+    return [
+        frame for i, frame in enumerate(from_script) if i > last_users_frame or i in users_frames
+    ]
 
 
 def _is_users_line(line: SourceLine) -> bool:

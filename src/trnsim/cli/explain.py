@@ -95,10 +95,10 @@ def _instruction_document(instruction: type[Instruction]) -> Document:
         "source": instruction.source,
         "page": lines,
     }
-    printed = _LINK.sub(r"\1 (docs/generated/\2)", lines.rstrip())
-    text = Section("", [MonospaceLines(printed)], place="text")
-    shown = [text, *sections(lines)]
-    return Document(instruction.opcode, values, shown, schema="explain-instruction/1")
+    page_text = _LINK.sub(r"\1 (docs/generated/\2)", lines.rstrip())
+    text = Section("", [MonospaceLines(page_text)], place="text")
+    page_sections = [text, *sections(lines)]
+    return Document(instruction.opcode, values, page_sections, schema="explain-instruction/1")
 
 
 def _instruction(name: str) -> type[Instruction] | None:
@@ -122,18 +122,18 @@ def _other_document(name: str) -> Document:
     hardware = _hardware(name.lower(), rows)
     if hardware is not None:
         return hardware
-    judged = {claim.id: claim for claim in claims(rows)}
-    if name.upper() in judged:
-        return claim_document(judged[name.upper()])
-    legal = [*Instruction.registry, *judged, *_names(rows), *PRICE]
+    claims_by_id = {claim.id: claim for claim in claims(rows)}
+    if name.upper() in claims_by_id:
+        return claim_document(claims_by_id[name.upper()])
+    legal = [*Instruction.registry, *claims_by_id, *_names(rows), *PRICE]
     names = {legal_name.lower(): legal_name for legal_name in legal}
-    near = get_close_matches(
+    similar_keys = get_close_matches(
         name.rpartition(".")[2].lower(), names, _MOST_SIMILAR_NAMES, cutoff=0.4
     )
-    near += get_close_matches(name.lower(), names, 1)
-    similar = ", ".join(dict.fromkeys(names[match] for match in near))
+    similar_keys += get_close_matches(name.lower(), names, 1)
+    similar_names = ", ".join(dict.fromkeys(names[match] for match in similar_keys))
     raise BadInput(
-        f"{name} is no instruction, claim, chip or instance; near: {similar or 'nothing'}",
+        f"{name} is no instruction, claim, chip or instance; near: {similar_names or 'nothing'}",
         fix="trnsim explain lists all instructions; see also trnsim claims, chips, instances",
     )
 

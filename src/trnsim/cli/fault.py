@@ -85,7 +85,7 @@ def fault(
         )
     if lasts_s is not None and lasts_s <= 0:
         raise BadInput(f"--for is {lasts_s:g}; legal: above 0 seconds", fix="write 30s or 500ms")
-    request = hardware.StoredFault(
+    new_fault = hardware.StoredFault(
         kind,
         device,
         core,
@@ -93,12 +93,14 @@ def fault(
         lasts_s,
         serial_number=instance.devices[device].serial_number,
     )
-    injected = hardware.inject(folder, request)
-    echo(hardware.log_line(injected))
+    stored_fault = hardware.inject(folder, new_fault)
+    echo(hardware.log_line(stored_fault))
 
 
 def _refuse_options(kind: str, options: Mapping[str, object]) -> None:
     """Raise `BadInput` if one of `options`, none of which `kind` takes, has a value."""
-    refused = [name for name, value in options.items() if value is not None]
-    if refused:
-        raise BadInput(f"trnsim fault {kind} takes no {refused[0]}", fix=f"leave {refused[0]} out")
+    option_names = [name for name, value in options.items() if value is not None]
+    if option_names:
+        raise BadInput(
+            f"trnsim fault {kind} takes no {option_names[0]}", fix=f"leave {option_names[0]} out"
+        )

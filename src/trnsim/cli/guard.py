@@ -81,12 +81,12 @@ def _values(saving: RealisedSaving) -> dict[str, object]:
 
 
 def _blocks(saving: RealisedSaving) -> list[Block]:
-    last = saving.months[-1].month
+    last_month = saving.months[-1].month
     cost = f"{amount(saving.workload.migration.usd)} USD of the migration"
     notes = [
         f"{cost} were paid back in {saving.paid_back_in}"
         if saving.paid_back_in
-        else f"{cost} are not paid back by {last}"
+        else f"{cost} are not paid back by {last_month}"
     ]
     if saving.missing:
         notes.append(f"not in the bill: {', '.join(saving.missing)}")
@@ -97,7 +97,7 @@ def _blocks(saving: RealisedSaving) -> list[Block]:
 
 
 def _row(month: Month) -> tuple[str, ...]:
-    predicted = {None: "-", True: "as predicted", False: "outside"}[month.is_as_predicted]
+    judgement = {None: "-", True: "as predicted", False: "outside"}[month.is_as_predicted]
     saving = f"{month.saving:.1%}"
-    figures = (amount(month.usd), amount(month.expected_usd), saving, predicted)
+    figures = (amount(month.usd), amount(month.expected_usd), saving, judgement)
     return (month.month, *figures, amount(month.total_usd))

@@ -11,7 +11,7 @@ import typer
 
 from trnsim import files
 from trnsim.cli.job_document import (
-    ExaminedSpec,
+    SpecReview,
     check_document,
     difference_document,
     launched_document,
@@ -89,8 +89,8 @@ def _read(
 
 
 @dataclass(frozen=True, kw_only=True)
-class StatedOptions:
-    """Options for values that a spec may not state."""
+class SupplementOptions:
+    """Options with values that a spec may lack."""
 
     on: _On = ""
     model: _Model = ""
@@ -133,14 +133,14 @@ class StatedOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PriceOptions(StatedOptions):
+class PriceOptions(SupplementOptions):
     """Options of ``trnsim job price``."""
 
     specs: _Files
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiffOptions(StatedOptions):
+class DiffOptions(SupplementOptions):
     """Options of ``trnsim job diff``."""
 
     before: Annotated[Path, typer.Argument(help="The earlier version.", metavar="A")]
@@ -157,10 +157,12 @@ def check(specs: _Files, on: _On = "", model: _Model = "", submit: _Submit = Non
     Example: trnsim job check train.sbatch --on trn2.48xlarge
     """
     assumption = SpecAssumption(instance=on, model=model)
-    completed_specs = [assumption.complete_spec(spec) for spec in _read(specs, submit, assumption)]
-    checked = [(spec, findings(spec)) for spec in completed_specs]
-    has_error = any(finding.severity == _ERROR for _, rows in checked for finding in rows)
-    return PrintedAnswer(check_document(checked), status=1 if has_error else 0)
+    full_specs = [assumption.complete_spec(spec) for spec in _read(specs, submit, assumption)]
+    specs_and_findings = [(spec, findings(spec)) for spec in full_specs]
+    has_error = any(
+        finding.severity == _ERROR for _, rows in specs_and_findings for finding in rows
+    )
+    return PrintedAnswer(check_document(specs_and_findings), status=1 if has_error else 0)
 
 
 @app.command()
@@ -230,13 +232,13 @@ def diff(options: DiffOptions) -> Document:
     """
     assumption = options.assumption()
     before, after = (
-        _examine(path, options.submit, assumption) for path in (options.before, options.after)
+        _review(path, options.submit, assumption) for path in (options.before, options.after)
     )
     return difference_document(before, after)
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaunchedOptions(StatedOptions):
+class LaunchedOptions(SupplementOptions):
     """Options of ``trnsim job launched``."""
 
     spec: Annotated[Path, typer.Argument(help="A spec of one job.", metavar="FILE")]
@@ -256,15 +258,15 @@ def launched(options: LaunchedOptions) -> Document:
 
     Example: trnsim job launched train.sbatch trnsim-slurm-12.0/world.json --model llama-3.2-1b
     """
-    examined = _examine(options.spec, options.submit, options.assumption())
-    return launched_document(examined.spec, launched_time(examined.price, options.world))
+    spec, _, price = _review(options.spec, options.submit, options.assumption())
+    return launched_document(spec, launched_time(price, options.world))
 
 
 def _price_of(spec: JobSpec, assumption: SpecAssumption) -> JobPrice:
     return price_job(spec.job, assumption, is_of_sagemaker=spec.is_of_sagemaker)
 
 
-def _examine(path: Path, submit: Path | None, assumption: SpecAssumption) -> ExaminedSpec:
+def _review(path: Path, submit: Path | None, assumption: SpecAssumption) -> SpecReview:
     """The only job of a file, with its findings and its price.
 
     Raises:
@@ -278,4 +280,4 @@ def _examine(path: Path, submit: Path | None, assumption: SpecAssumption) -> Exa
         )
     (spec,) = specs
     spec_findings = findings(assumption.complete_spec(spec))
-    return ExaminedSpec(spec, spec_findings, _price_of(spec, assumption))
+    return SpecReview(spec, spec_findings, _price_of(spec, assumption))

@@ -37,11 +37,11 @@ _TERM_COLUMNS: Final = columns("part of the run | priced | launched | difference
 _HOURS_OF_MONTH: Final = 730
 
 
-def check_document(checked: Sequence[tuple[JobSpec, list[Finding]]]) -> Document:
+def check_document(specs_and_findings: Sequence[tuple[JobSpec, list[Finding]]]) -> Document:
     """Specs, and the findings of each at their lines."""
-    sections = [Section("", _check_blocks(spec, findings)) for spec, findings in checked]
-    all_findings = [finding for _, findings in checked for finding in findings]
-    sections.append(Section("", [Note(_count_sentence(len(checked), all_findings))]))
+    sections = [Section("", _check_blocks(spec, findings)) for spec, findings in specs_and_findings]
+    all_findings = [finding for _, findings in specs_and_findings for finding in findings]
+    sections.append(Section("", [Note(_count_sentence(len(specs_and_findings), all_findings))]))
     rows = Table(
         columns("file | line | severity | rule | reason | fix | source", numbers_from=7),
         [
@@ -52,7 +52,7 @@ def check_document(checked: Sequence[tuple[JobSpec, list[Finding]]]) -> Document
             for finding in all_findings
         ],
     )
-    values = [_spec_values(spec, findings) for spec, findings in checked]
+    values = [_spec_values(spec, findings) for spec, findings in specs_and_findings]
     return Document("Checked jobs", values, sections, rows=rows, schema="job-check/1")
 
 
@@ -123,10 +123,8 @@ def _kept_sentence(fields: Sequence[KeptField]) -> str:
     counts = Counter(_LIST_INDEX.sub("", field.name) for field in fields)
     names = [name if count == 1 else f"{name} ({count} items)" for name, count in counts.items()]
     hidden_count = len(names) - _SHOWN_FIELDS
-    shown = ", ".join(names[:_SHOWN_FIELDS]) + (
-        f" and {hidden_count} more" if hidden_count > 0 else ""
-    )
-    return f"not understood, and kept: {shown}"
+    suffix = f" and {hidden_count} more" if hidden_count > 0 else ""
+    return f"not understood, and kept: {', '.join(names[:_SHOWN_FIELDS])}{suffix}"
 
 
 def _finding_blocks(findings: Sequence[Finding]) -> list[Block]:
@@ -147,10 +145,10 @@ def _count_sentence(jobs: int, findings: Sequence[Finding]) -> str:
     return f"{jobs} job{'s' if jobs > 1 else ''}: {', '.join(parts) or 'no finding'}"
 
 
-def price_document(priced: Sequence[tuple[JobSpec, JobPrice]]) -> Document:
+def price_document(specs_and_prices: Sequence[tuple[JobSpec, JobPrice]]) -> Document:
     """Time and bill of jobs."""
-    sections = [Section("", _price_blocks(spec, price)) for spec, price in priced]
-    values = [_price_values(spec, price) for spec, price in priced]
+    sections = [Section("", _price_blocks(spec, price)) for spec, price in specs_and_prices]
+    values = [_price_values(spec, price) for spec, price in specs_and_prices]
     return Document("Priced jobs", values, sections, schema="job-price/1")
 
 
@@ -241,7 +239,7 @@ def launched_document(spec: JobSpec, time: LaunchedTime) -> Document:
     table = Table(
         _TERM_COLUMNS,
         [
-            (*(term.name, seconds(term.priced_s), seconds(term.launched_s)), _signed(term))
+            (*(term.name, seconds(term.priced_s), seconds(term.launched_s)), _difference_text(term))
             for term in (*time.terms, time.total)
         ],
     )
@@ -262,7 +260,7 @@ def launched_document(spec: JobSpec, time: LaunchedTime) -> Document:
     return Document("Launched and priced", values, sections, rows=table, schema="job-launched/1")
 
 
-def _signed(term: Term) -> str:
+def _difference_text(term: Term) -> str:
     sign = "-" if term.difference_s < 0 else "+"
     return f"{sign}{seconds(abs(term.difference_s))}"
 
@@ -275,7 +273,7 @@ def _launched_words(time: LaunchedTime) -> str:
     return f"{step_counts}: they differ in {names}"
 
 
-class ExaminedSpec(NamedTuple):
+class SpecReview(NamedTuple):
     """A job's spec, the findings of its check, and its price."""
 
     spec: JobSpec
@@ -284,8 +282,8 @@ class ExaminedSpec(NamedTuple):
 
 
 def difference_document(
-    before: ExaminedSpec,
-    after: ExaminedSpec,
+    before: SpecReview,
+    after: SpecReview,
 ) -> Document:
     """Changes between two versions of a spec: fields, findings, time and bill."""
     field_changes = changes(before.spec.job, after.spec.job)

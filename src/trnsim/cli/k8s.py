@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from trnsim.cli.k8s_node import device_plugin, ended_by_signals, node_problems
+from trnsim.cli.k8s_node import device_plugin, node_problems, stopping_on_signals
 from trnsim.cli.k8s_options import CaFile, Server, TokenFile
 from trnsim.cli.options import Port, parser
 from trnsim.cli.terminal import echo
@@ -53,9 +53,9 @@ def scheduler_extension(
     with listening(service, port, socket) as (http_server, address):
         _log(f"emulated by trnsim; listening on {address}")
         threading.Thread(target=http_server.serve_forever, daemon=True).start()
-        ended = threading.Event()
-        with ended_by_signals(ended.set):
-            while not ended.wait(1):  # on Windows, Ctrl-C does not interrupt an unlimited wait
+        stop_event = threading.Event()
+        with stopping_on_signals(stop_event.set):
+            while not stop_event.wait(1):  # on Windows, Ctrl-C does not interrupt an unlimited wait
                 pass
         http_server.shutdown()
     extension.api.close()

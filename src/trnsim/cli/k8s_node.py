@@ -98,7 +98,7 @@ def device_plugin(
             _say,
         )
     )
-    with ended_by_signals(daemon.stop):
+    with stopping_on_signals(daemon.stop):
         daemon.run()
 
 
@@ -135,7 +135,7 @@ def node_problems(
     name, state = _node_name(node), state_folder()
     reported_node = ReportedNode(name, NodeDevices(model), state, read_holdings)
     daemon = NodeProblems(reported_node, api, _say, kmsg)
-    with ended_by_signals(daemon.stop):
+    with stopping_on_signals(daemon.stop):
         daemon.run()
 
 
@@ -173,19 +173,19 @@ def _resources(options: Sequence[str] | None) -> tuple[str, ...]:
 
 
 @contextmanager
-def ended_by_signals(stop: Callable[[], None]) -> Generator[None]:
+def stopping_on_signals(stop: Callable[[], None]) -> Generator[None]:
     """A context in which SIGTERM and Ctrl-C call `stop`."""
 
-    def end(*_signal: object) -> None:
+    def handler(*_signal: object) -> None:
         stop()
 
     signals = (signal.SIGTERM, signal.SIGINT)
-    old_handlers = [signal.signal(number, end) for number in signals]
+    old_handlers = [signal.signal(number, handler) for number in signals]
     try:
         yield
     finally:
-        for number, handler in zip(signals, old_handlers, strict=True):
-            signal.signal(number, handler)
+        for number, old_handler in zip(signals, old_handlers, strict=True):
+            signal.signal(number, old_handler)
 
 
 def _say(text: str) -> None:

@@ -87,14 +87,14 @@ class MigrateCommand(Command):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments, with an --input before each array."""
-        arranged: list[str] = []
+        parser_words: list[str] = []
         is_input = False
         for argument in args:
-            if is_input and argument.endswith(_ARRAY) and arranged[-1] != _INPUT:
-                arranged.append(_INPUT)
+            if is_input and argument.endswith(_ARRAY) and parser_words[-1] != _INPUT:
+                parser_words.append(_INPUT)
             is_input = argument == _INPUT or (is_input and argument.endswith(_ARRAY))
-            arranged.append(argument)
-        return super().parse_args(ctx, arranged)
+            parser_words.append(argument)
+        return super().parse_args(ctx, parser_words)
 
 
 @app.command(cls=MigrateCommand)
@@ -147,8 +147,8 @@ def migrate(
     document = migrate_document(
         report, trials, migration if new_path is not None else None, new_path
     )
-    answered = PrintedAnswer(document, files=[new_path] if new_path is not None else [])
-    answer(answered, folder, answer_file, as_json=as_json)
+    new_files = [] if new_path is None else [new_path]
+    answer(PrintedAnswer(document, files=new_files), folder, answer_file, as_json=as_json)
 
 
 def _check_kernel(report: Report, kernel: str | None, inputs: list[Path] | None) -> None:
@@ -225,8 +225,8 @@ def _bom_and_text(path: Path) -> tuple[bytes, str]:
     """
     fix = "name a Python file of kernels"
     try:
-        stored = files.read_bytes(path, fix)
-        bom = BOM_UTF8 if stored.startswith(BOM_UTF8) else b""
-        return bom, stored.removeprefix(bom).decode("utf-8")
+        content = files.read_bytes(path, fix)
+        bom = BOM_UTF8 if content.startswith(BOM_UTF8) else b""
+        return bom, content.removeprefix(bom).decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadInput(f"{path} is not valid Python: {error}", fix=fix) from error

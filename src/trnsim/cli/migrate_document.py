@@ -49,7 +49,7 @@ _ROWS: Final[tuple[str, ...]] = (
 def migrate_document(
     report: Report,
     trials: Sequence[Trial] = (),
-    written: RewrittenFile | None = None,
+    rewriting: RewrittenFile | None = None,
     path: Path | None = None,
 ) -> Document:
     """The answer for a file: its statements, its kernels' trials, and the rewritten file."""
@@ -62,8 +62,8 @@ def migrate_document(
         sections.pop()
     if trials:
         sections.append(_trials(report, trials))
-    if written is not None:
-        sections.append(Section("", [Note(_rewriting(written))]))
+    if rewriting is not None:
+        sections.append(Section("", [Note(_rewriting(rewriting))]))
     values = {
         "file": report.path,
         "target": report.target.name,
@@ -79,11 +79,11 @@ def migrate_document(
             for trial in trials
         ],
         "written": None
-        if written is None
+        if rewriting is None
         else {
             "file": str(path),
-            "rewritten": written.rewrite_count,
-            "comments": len(written.commented_statements),
+            "rewritten": rewriting.rewrite_count,
+            "comments": len(rewriting.commented_statements),
         },
     }
     rows: list[dict[str, Any]] = [
@@ -130,14 +130,15 @@ def _trials(report: Report, trials: Sequence[Trial]) -> Section:
     )
 
 
-def _rewriting(written: RewrittenFile) -> str:
+def _rewriting(rewriting: RewrittenFile) -> str:
     """A sentence on the places that were rewritten, and those left to the user."""
-    lines = dict.fromkeys(statement.line for statement in written.commented_statements)
+    lines = dict.fromkeys(statement.line for statement in rewriting.commented_statements)
     if not lines:
-        return f"{_places(written.rewrite_count)} rewritten; no comment was needed."
+        return f"{_places(rewriting.rewrite_count)} rewritten; no comment was needed."
+    comments = _places(len(rewriting.commented_statements))
     return (
-        f"{_places(written.rewrite_count)} rewritten; {_places(len(written.commented_statements))} "
-        f"for you, below a comment: line {', '.join(map(str, lines))}."
+        f"{_places(rewriting.rewrite_count)} rewritten; {comments} for you, below a comment: "
+        f"line {', '.join(map(str, lines))}."
     )
 
 
@@ -175,9 +176,9 @@ def _statements(report: Report) -> list[Block]:
         groups.setdefault(key, []).append(number)
     rows: list[tuple[Cell, ...]] = []
     row_notes: dict[int, list[str]] = {}
-    for first, *others in groups.values():
+    for first, *further_numbers in groups.values():
         statement = report.statements[first]
-        lines = [report.statements[number].line for number in others]
+        lines = [report.statements[number].line for number in further_numbers]
         row_notes[len(rows)] = [
             *([f"also in line {', '.join(map(str, lines))}"] if lines else []),
             f"fix: {_fix(report, statement)}",
@@ -198,12 +199,12 @@ def _statements(report: Report) -> list[Block]:
 
 def _fix(report: Report, statement: Statement) -> str:
     """The replacement, and whether --write makes it."""
-    instead, manual = statement.row.instead, _reason_by_hand(report, statement)
+    instead, reason = statement.row.instead, _reason_by_hand(report, statement)
     if not statement.holds_in(report.target):
         return f"{instead}, or leave it as it is: legal again in {report.target}"
-    if manual == instead:
+    if reason == instead:
         return instead
-    return f"{instead} (--write does it)" if not manual else f"{instead} (by hand: {manual})"
+    return f"{instead} (--write does it)" if not reason else f"{instead} (by hand: {reason})"
 
 
 def _reason_by_hand(report: Report, statement: Statement) -> str:

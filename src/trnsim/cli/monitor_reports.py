@@ -21,11 +21,11 @@ def source() -> Iterator[dict[str, Any]]:
     return reports(sys.stdin, _complain) if is_redirected(sys.stdin) else user_reports()
 
 
-def collect(reports: Iterator[dict[str, Any]], collected: CollectedSeries) -> Iterator[None]:
-    """Add reports to `collected`, one per step; one that is not understood is named, left out."""
+def collect(reports: Iterator[dict[str, Any]], series: CollectedSeries) -> Iterator[None]:
+    """Add reports to `series`, one per step; one that is not understood is named, left out."""
     for report in reports:
         try:
-            collected.add(report)
+            series.add(report)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             _complain(f"a report is not understood ({type(error).__name__}: {error})")
         else:

@@ -40,24 +40,24 @@ class NccomCommand(Command):
     """A command with options that take several words, and with an optional word for --check."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments in the form that `folded_arguments` gives them."""
-        return super().parse_args(ctx, list(folded_arguments(args)))
+        """Parse the arguments in the form that `single_word_arguments` gives them."""
+        return super().parse_args(ctx, list(single_word_arguments(args)))
 
 
-def folded_arguments(args: Sequence[str]) -> Iterator[str]:
-    """The arguments with one word behind each option: ``-s a b`` becomes ``-s a -s b``.
+def single_word_arguments(args: Sequence[str]) -> Iterator[str]:
+    """The arguments with an option before each of its words: ``-s a b`` becomes ``-s a -s b``.
 
     ``--check`` without random or all_ones becomes ``--check random``, so that the word behind it
     can be the operation.
     """
-    remaining = list(args)
-    while remaining:
-        word = remaining.pop(0)
+    words = list(args)
+    while words:
+        word = words.pop(0)
         if word in _CHECK_NAMES:
-            yield from (word, remaining.pop(0) if remaining and remaining[0] in CHECKS else RANDOM)
-        elif word in _MULTI_WORD_OPTIONS and remaining and not remaining[0].startswith("-"):
-            while remaining and not remaining[0].startswith("-"):
-                yield from (word, remaining.pop(0))
+            yield from (word, words.pop(0) if words and words[0] in CHECKS else RANDOM)
+        elif word in _MULTI_WORD_OPTIONS and words and not words[0].startswith("-"):
+            while words and not words[0].startswith("-"):
+                yield from (word, words.pop(0))
         else:
             yield word
 
@@ -343,13 +343,13 @@ def _check_values(operation: PlannedOperation) -> None:
     seed = operation.options.seed
     if seed is None:
         seed = int(time.time()) % _SEED_RANGE
-    checked = [check(operation, nbytes, seed) for nbytes in operation.sizes]
+    checks = [check(operation, nbytes, seed) for nbytes in operation.sizes]
     inputs = operation.options.check
     seed_words = f" with --seed {seed}" if inputs == RANDOM else ""
-    sizes = f"{len(checked)} size{'' if len(checked) == 1 else 's'}"
+    sizes = f"{len(checks)} size{'' if len(checks) == 1 else 's'}"
     echo(
         f"--check {inputs}{seed_words}: {operation.operation.name} is right at {sizes}, in up to "
-        f"{max(size.elements for size in checked):,} elements of a rank; largest difference "
-        f"{max(size.error for size in checked):.3g}",
+        f"{max(size.elements for size in checks):,} elements of a rank; largest difference "
+        f"{max(size.error for size in checks):.3g}",
         is_error=True,
     )

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-from trnsim.cli.k8s_node import ended_by_signals
+from trnsim.cli.k8s_node import stopping_on_signals
 from trnsim.cli.k8s_options import PodResourcesSocket
 from trnsim.cli.options import parser
 from trnsim.cli.quantity_options import number
@@ -45,28 +45,30 @@ def neuron_monitor_k8s_info(
     if not 0 < period <= 3600:  # noqa: PLR2004
         raise BadInput(f"--period is {period:g}; legal: above 0, up to 3600 seconds")
     grpc()
-    folder, ended = state_folder(), threading.Event()
+    folder, stop_event = state_folder(), threading.Event()
     if is_redirected(sys.stdin):
-        threading.Thread(target=_drain, args=(ended,), daemon=True).start()
+        threading.Thread(target=_drain, args=(stop_event,), daemon=True).start()
     echo("emulated by trnsim", is_error=True)
     try:
-        with ended_by_signals(ended.set):
-            _keep_stored(folder, pod_resources, period, ended)
+        with stopping_on_signals(stop_event.set):
+            _store_tables(folder, pod_resources, period, stop_event)
     finally:
         pods.remove(folder)
 
 
-def _keep_stored(folder: Path, pod_resources: Path, every_s: float, ended: threading.Event) -> None:
-    """Store a table of pods now and every `every_s`, until `ended` is set."""
+def _store_tables(
+    folder: Path, pod_resources: Path, every_s: float, stop_event: threading.Event
+) -> None:
+    """Store a table of pods now and every `every_s`, until `stop_event` is set."""
     last_s, last_error = time.monotonic() - every_s, ""
-    while not ended.is_set():
+    while not stop_event.is_set():
         now_s = time.monotonic()
         table = _table(folder, pod_resources, now_s - last_s)
         pods.store(folder, table, every_s)
         if table.error and table.error != last_error:
             echo(f"trnsim: {table.error}", is_error=True)
         last_s, last_error = now_s, table.error
-        ended.wait(every_s)
+        stop_event.wait(every_s)
 
 
 def _table(folder: Path, pod_resources: Path, period_s: float) -> pods.PodTable:
@@ -77,8 +79,8 @@ def _table(folder: Path, pod_resources: Path, period_s: float) -> pods.PodTable:
     return pod_table(NodeDevices(instance_of(read_all(folder, 0))), container_holdings, period_s)
 
 
-def _drain(ended: threading.Event) -> None:
-    """Read a pipe to its end, and set `ended`; its content, the exporter's output, is dropped."""
+def _drain(stop_event: threading.Event) -> None:
+    """Read a pipe, the exporter's output, to its end without using it; then set `stop_event`."""
     for _ in sys.stdin.buffer:
         pass
-    ended.set()
+    stop_event.set()

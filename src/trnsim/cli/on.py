@@ -21,7 +21,7 @@ _SINGLE_HELP: Final = (
 )
 
 
-def _completed(incomplete: str) -> list[str]:
+def _completions(incomplete: str) -> list[str]:
     """Completions of a typed list of names, whose last name may be unfinished."""
     typed_names, comma, last = incomplete.rpartition(",")
     return [
@@ -29,21 +29,21 @@ def _completed(incomplete: str) -> list[str]:
     ]
 
 
-def on_option(default: str = "", *others: str, is_single: bool = False) -> Any:
+def on_option(default: str = "", *former_names: str, is_single: bool = False) -> Any:
     """The declaration of --on.
 
     Args:
         default: in words, the platforms without the option.
-        others: former names of the option.
+        former_names: former names of the option.
         is_single: True if it takes one platform alone.
     """
     return typer.Option(
         "--on",
-        *others,
+        *former_names,
         help=_SINGLE_HELP if is_single else _HELP,
         metavar="NAME" if is_single else "NAME,...",
         show_default=default or False,
-        autocompletion=_completed,
+        autocompletion=_completions,
     )
 
 
@@ -81,11 +81,11 @@ def chips(on: Sequence[str] | None, default: str = "trn2") -> list[Target]:
     """
     by_chip = {target.chip: target for target in TARGETS.values()}
     targets: dict[str, Target] = {}
-    for chosen in platforms(on or [default]):
-        target = by_chip.get(chosen.chip)
+    for entry in platforms(on or [default]):
+        target = by_chip.get(entry.chip)
         if target is None:
             raise BadInput(
-                f"--on {chosen.name}: {chosen.chip} is planned for and priced, not emulated; "
+                f"--on {entry.name}: {entry.chip} is planned for and priced, not emulated; "
                 f"legal: {', '.join(TARGETS)}, their families and instance types",
                 fix="for example --on trn2; trnsim plan takes every platform",
             )

@@ -47,12 +47,12 @@ def command(
     ]
 
     def decorate(function: Callable[[Options], _Answer]) -> Callable[..., _Answer]:
-        def parsed(**values: Any) -> _Answer:
+        def run(**values: Any) -> _Answer:
             return function(options(**values))
 
-        parsed.__name__, parsed.__doc__ = function.__name__, function.__doc__
-        vars(parsed)["__signature__"] = Signature(parameters)  # of which typer makes options
-        return parsed
+        run.__name__, run.__doc__ = function.__name__, function.__doc__
+        vars(run)["__signature__"] = Signature(parameters)  # of which typer makes options
+        return run
 
     return decorate
 

@@ -42,11 +42,11 @@ class _PlainTextMixin:
         """Parse the command line; a usage error gets the context of its command, for its fix."""
         parent: Any = super()
         try:
-            unparsed: list[str] = parent.parse_args(ctx, args)
+            remaining_words: list[str] = parent.parse_args(ctx, args)
         except USAGE_ERROR as error:
             error.ctx = error.ctx or ctx
             raise
-        return unparsed
+        return remaining_words
 
     def main(self, *args: Any, standalone_mode: bool = True, **settings: Any) -> Any:
         """Run the command that the arguments name; a usage error ends with status 2."""

@@ -91,8 +91,8 @@ def write(options: WriteOptions) -> None:
         )
     pilot_files.clear(options.folder)
     paths = pilot_files.write(pilot, launch, options.folder)
-    answered = PrintedAnswer(_written_document(pilot, options.folder, paths), files=paths)
-    answer(answered, as_json=options.as_json)
+    written_document = _written_document(pilot, options.folder, paths)
+    answer(PrintedAnswer(written_document, files=paths), as_json=options.as_json)
 
 
 @app.command()
@@ -116,14 +116,14 @@ def read(
     """
     pilot = read_pilot(folder)
     check_unchanged(pilot, folder, VERSION)
-    measured = read_logs(pilot, logs)
+    rates = read_logs(pilot, logs)
     rows = catalogue_with(None if pilot.prices is None else folder / pilot.prices)
     with progress() as tell:
-        renewed = result(
-            pilot, folder, measured, rows=rows, predictor=Predictor(rows, tell), scan=findings
+        pilot_result = result(
+            pilot, folder, rates, rows=rows, predictor=Predictor(rows, tell), scan=findings
         )
-    paths = document.write(pilot, renewed, folder)
-    return PrintedAnswer(_document(pilot, renewed), files=paths)
+    paths = document.write(pilot, pilot_result, folder)
+    return PrintedAnswer(_document(pilot, pilot_result), files=paths)
 
 
 def _written_document(pilot: Pilot, folder: Path, paths: Sequence[Path]) -> Document:
@@ -141,10 +141,10 @@ def _written_document(pilot: Pilot, folder: Path, paths: Sequence[Path]) -> Docu
 
 
 def _document(pilot: Pilot, pilot_result: PilotResult) -> Document:
-    renewed = pilot_result.renewed
-    close_call = ", a close call" if renewed.is_close_call else ""
+    decision = pilot_result.renewed
+    close_call = ", a close call" if decision.is_close_call else ""
     blocks: list[Block] = [
-        Note(f"{pilot.workload}: {str(renewed.verdict).upper()}{close_call}. {renewed.reason}"),
+        Note(f"{pilot.workload}: {str(decision.verdict).upper()}{close_call}. {decision.reason}"),
         Note(f"before the pilot: {pilot.workload_decision.verdict}", indent=2),
         Table(
             _SIDE_COLUMNS,

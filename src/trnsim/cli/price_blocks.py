@@ -54,11 +54,11 @@ def quotes_of(
 
     A quote has no price if none was known by `as_of`; with a region, such quotes are left out.
     """
-    priced = {price.kind for price in rows.prices if price.instance == instance}
+    sold_kinds = {price.kind for price in rows.prices if price.instance == instance}
     quotes = (
         quote(instance, kind, as_of=as_of, region=region, rows=rows)
         for kind in kinds
-        if kind in priced
+        if kind in sold_kinds
     )
     return [price for price in quotes if region is None or price.row is not None]
 
@@ -129,8 +129,8 @@ def _availability(price: Quote, days: float | None, instances: int) -> str:
     may_end = ", and AWS may take it back" if is_interruptible else ""
     if days is None:
         return f"can be bought: {instances} all year round{may_end}"
-    bought = purchase(price, days=days, instances=instances)
-    words = f"can be bought: {bought.instances} for {bought.days:g} days, {bought.usd:,.2f} USD"
+    offer = purchase(price, days=days, instances=instances)
+    words = f"can be bought: {offer.instances} for {offer.days:g} days, {offer.usd:,.2f} USD"
     return f"{words}{may_end}"
 
 

@@ -116,9 +116,9 @@ def _checked_kind(kind: str) -> str:
 
 def _priced_names(rows: Catalogue) -> list[str]:
     """Names with a price: instances in the catalogue's order, then names outside of it."""
-    priced = dict.fromkeys(price.instance for price in rows.prices)
-    others = [name for name in priced if name not in rows.instances]
-    return [*(name for name in rows.instances if name in priced), *others]
+    names = dict.fromkeys(price.instance for price in rows.prices)
+    further_names = [name for name in names if name not in rows.instances]
+    return [*(name for name in rows.instances if name in names), *further_names]
 
 
 def _instance_name(name: str, rows: Catalogue) -> str:
@@ -165,11 +165,11 @@ def compare(
     names = [_instance_name(name, rows) for name, _, _ in words]
     kinds = {name: priced_kinds(name, day, region=region, rows=rows) for name in names}
     own_kinds = [_checked_kind(own_kind) for _, _, own_kind in words if own_kind]
-    usual = _USUAL_KIND if kind is None else _checked_kind(kind)
+    usual_kind = _USUAL_KIND if kind is None else _checked_kind(kind)
     if kind is None and not own_kinds:
-        usual = next((each for each in kinds[names[0]] if _has_all(kinds, each)), usual)
+        usual_kind = next((kind for kind in kinds[names[0]] if _has_all(kinds, kind)), usual_kind)
     quotes = [
-        quote(name, own_kind or usual, as_of=day, region=region, rows=rows)
+        quote(name, own_kind or usual_kind, as_of=day, region=region, rows=rows)
         for name, (_, _, own_kind) in zip(names, words, strict=True)
     ]
     try:
@@ -184,21 +184,21 @@ def compare(
 
 
 def _has_all(kinds: Mapping[str, Sequence[str]], kind: str) -> bool:
-    return all(kind in priced for priced in kinds.values())
+    return all(kind in sold_kinds for sold_kinds in kinds.values())
 
 
 def _kind_notes(quotes: Sequence[Quote], kinds: Mapping[str, Sequence[str]]) -> list[Note]:
     """Notes on lines without a price: the kinds of purchase in which their instances have one."""
     notes = [
-        f"{quoted.instance} has no price as {quoted.kind}, but as {', '.join(priced)}"
-        if (priced := kinds[quoted.instance])
+        f"{quoted.instance} has no price as {quoted.kind}, but as {', '.join(sold_kinds)}"
+        if (sold_kinds := kinds[quoted.instance])
         else f"{quoted.instance} has no public price of any kind"
         for quoted in quotes
         if quoted.usd_per_hour is None
     ]
-    common = [kind for kind in kinds[quotes[0].instance] if _has_all(kinds, kind)]
-    if notes and common:
-        notes.append(f"all have prices as {', '.join(common)}: --kind {common[0]}")
+    common_kinds = [kind for kind in kinds[quotes[0].instance] if _has_all(kinds, kind)]
+    if notes and common_kinds:
+        notes.append(f"all have prices as {', '.join(common_kinds)}: --kind {common_kinds[0]}")
     elif notes and all(kinds.values()):
         notes.append("no kind has prices of all: NAME:KIND and --mixed-prices set kinds together")
     return [Note(text) for text in dict.fromkeys(notes)]
@@ -299,10 +299,12 @@ def refresh(
     legal = instance_types()
     for name in instances or ():
         if name not in legal:
-            near = get_close_matches(name, legal)
+            similar_names = get_close_matches(name, legal)
             raise BadInput(
                 f"{name!r} is no instance type; legal: {', '.join(legal)}",
-                fix=f"perhaps {' or '.join(near)}" if near else "trnsim instances lists them",
+                fix=f"perhaps {' or '.join(similar_names)}"
+                if similar_names
+                else "trnsim instances lists them",
             )
     prices = read_from_aws(region, list(instances or legal))
     table = as_table(prices)

@@ -15,7 +15,7 @@ from typing import Any, Final
 import typer
 
 from trnsim.cli.parsing import USAGE_ERROR
-from trnsim.cli.report_files import collected_answers
+from trnsim.cli.report_files import collecting_answers
 from trnsim.cli.usage_errors import refusal
 from trnsim.document.values import SCHEMA, plain
 from trnsim.errors import BadInput
@@ -47,7 +47,7 @@ def ask(question: str) -> tuple[str, Any]:
         )
     if words[0] == _RUN:
         return _run_answer(words[1:])
-    with collected_answers() as answers:
+    with collecting_answers() as answers:
         try:
             _command(words[0]).main(
                 words[1:], prog_name=f"trnsim {words[0]}", standalone_mode=False

@@ -52,7 +52,7 @@ except EmulatorError:
     sys.exit(2)
 """
 """Source that runs a command line and prints the traceback of each error."""
-_UNSENT: Final = (
+_PRIVACY_NOTE: Final = (
     "Nothing is sent. Read the report before you pass it on: words stay that trnsim's own source "
     "has, and whole numbers of up to six digits."
 )
@@ -171,10 +171,10 @@ def _tail(stderr_file: IO[bytes]) -> str:
 
 def _start_of_last_line(stderr_file: IO[bytes]) -> str:
     stderr_file.seek(0)
-    last = b""
+    last_line = b""
     for line in stderr_file:
-        last = line if line.strip() else last
-    text = last[:_TAIL_BYTES].decode("utf-8", "replace")
+        last_line = line if line.strip() else last_line
+    text = last_line[:_TAIL_BYTES].decode("utf-8", "replace")
     return f"{text.rpartition(' ')[0]} ..."
 
 
@@ -251,13 +251,13 @@ def report_document(values: dict[str, Any]) -> Document:
     if values["command"]:
         rows.append(("command", shlex.join(["trnsim", *values["command"]]).replace("'", "")))
         rows.append(("ended", _ending(values)))
-    counted = [f"{count} {kind.replace('_', ' ')}" for kind, count in values["left_out"].items()]
-    rows.append(("left out", enumerated(counted, "and")))
+    counts = [f"{count} {kind.replace('_', ' ')}" for kind, count in values["left_out"].items()]
+    rows.append(("left out", enumerated(counts, "and")))
     sections = [Section("", [label_table(rows)])]
     if values["error"]:
         sections.append(Section("Error", [MonospaceLines(values["error"])]))
     url = values["issues_url"]
-    sections.append(Section("", [Note(_UNSENT), *([Note(f"issues: {url}")] if url else [])]))
+    sections.append(Section("", [Note(_PRIVACY_NOTE), *([Note(f"issues: {url}")] if url else [])]))
     return Document("Report of a fault", values, sections, schema="report-bug/1")
 
 

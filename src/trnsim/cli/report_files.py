@@ -58,11 +58,11 @@ Report = Annotated[
 
 
 _collections: Final[list[list[Document]]] = []
-"""The lists of the `collected_answers` blocks that run now, the innermost last."""
+"""The lists of the `collecting_answers` blocks that run now, the innermost last."""
 
 
 @contextmanager
-def collected_answers() -> Generator[list[Document]]:
+def collecting_answers() -> Generator[list[Document]]:
     """A context with the list of the answers of commands run in it, which are not printed."""
     answers: list[Document] = []
     _collections.append(answers)
@@ -120,22 +120,26 @@ def answering(function: Callable[..., Document | PrintedAnswer | None]) -> Calla
         check_output(output)
         if report is not None:
             check_report(report)
-        answered = function(**arguments)
-        if answered is not None:
-            answer(answered, report, output, as_json=as_json)
+        result = function(**arguments)
+        if result is not None:
+            answer(result, report, output, as_json=as_json)
         elif output is not None or report is not None:
             raise BadInput("there is no answer for --output or --report", fix="leave them out")
 
     run.__name__, run.__doc__ = function.__name__, function.__doc__
-    declared = signature(function, eval_str=True)
+    own_signature = signature(function, eval_str=True)
     kind = Parameter.KEYWORD_ONLY
-    own_parameters = [parameter.replace(kind=kind) for parameter in declared.parameters.values()]
-    shared = [
+    own_parameters = [
+        parameter.replace(kind=kind) for parameter in own_signature.parameters.values()
+    ]
+    answer_parameters = [
         Parameter("as_json", kind, default=False, annotation=AsJson),
         Parameter("output", kind, default=None, annotation=Output),
         Parameter("report", kind, default=None, annotation=Report),
     ]
-    full_signature = declared.replace(parameters=[*own_parameters, *shared], return_annotation=None)
+    full_signature = own_signature.replace(
+        parameters=[*own_parameters, *answer_parameters], return_annotation=None
+    )
     vars(run)["__signature__"] = full_signature  # of which typer makes options
     return run
 
@@ -188,16 +192,16 @@ def write_report(report: Path, document: Document) -> list[Path]:
     return files.write_together(folder, dict(zip(names, contents, strict=True)))
 
 
-def write_output(file: Path, answered: PrintedAnswer) -> Path:
+def write_output(file: Path, result: PrintedAnswer) -> Path:
     """Write an answer in the form that the file's ending says.
 
     Raises:
         BadInput: the answer has no table for .csv, or the file cannot be written.
     """
-    document = answered.document
+    document = result.document
     match file.suffix.lower():
         case ".json":
-            content = f"{answered.as_json}\n"
+            content = f"{result.as_json}\n"
         case ".csv":
             content = spreadsheet(document)
             if not content:
@@ -213,18 +217,18 @@ def write_output(file: Path, answered: PrintedAnswer) -> Path:
     return files.write(file, content)
 
 
-def _with_provenance(answered: PrintedAnswer) -> PrintedAnswer:
+def _with_provenance(result: PrintedAnswer) -> PrintedAnswer:
     """The answer with a note on the user's measurements that entered its times, if any did."""
     words = take_used()
     if not words:
-        return answered
+        return result
     note = Section("", [Note(f"times: {enumerated(words, 'and')} (trnsim calibrate)")])
-    document = answered.document
-    return replace(answered, document=replace(document, sections=[*document.sections, note]))
+    document = result.document
+    return replace(result, document=replace(document, sections=[*document.sections, note]))
 
 
 def answer(
-    answered: Document | PrintedAnswer,
+    result: Document | PrintedAnswer,
     report: Path | None = None,
     output: Path | None = None,
     *,
@@ -235,23 +239,23 @@ def answer(
     Raises:
         SystemExit: the answer's status is not 0.
     """
-    if isinstance(answered, Document):
-        answered = PrintedAnswer(answered)
+    if isinstance(result, Document):
+        result = PrintedAnswer(result)
     if _collections:
-        _collections[-1].append(answered.document)
+        _collections[-1].append(result.document)
         return
-    answered = _with_provenance(answered)
-    document = answered.document
+    result = _with_provenance(result)
+    document = result.document
     if as_json:
-        echo(answered.as_json)
+        echo(result.as_json)
     elif document.sections:  # a command that writes files may have no more to say
         echo(text(document, width(), emphasis()), is_safe=True)
-    written = list(answered.files)
+    paths = list(result.files)
     if output is not None:
-        written.append(write_output(output, answered))
+        paths.append(write_output(output, result))
     if report is not None:
-        written.append(write_report(report, document)[0])
-    for path in () if as_json else written:
+        paths.append(write_report(report, document)[0])
+    for path in () if as_json else paths:
         echo(f"wrote {path}")
-    if answered.status:
-        raise SystemExit(answered.status)
+    if result.status:
+        raise SystemExit(result.status)

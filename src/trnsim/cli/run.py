@@ -105,7 +105,7 @@ class RunCommand(Command):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments after separating the script's from the command's."""
-        return super().parse_args(ctx, script.arranged_arguments(args))
+        return super().parse_args(ctx, script.parser_arguments(args))
 
 
 @app.command(cls=RunCommand)

@@ -100,7 +100,7 @@ class ScriptProgram:
 # Separating the script's arguments from the command's
 
 
-def arranged_arguments(arguments: Iterable[str]) -> list[str]:
+def parser_arguments(arguments: Iterable[str]) -> list[str]:
     """The command line in the parser's order: trnsim's options, script, ``--``, script's arguments.
 
     Behind the script's path, an option that the script's source names is the script's; without
@@ -108,27 +108,27 @@ def arranged_arguments(arguments: Iterable[str]) -> list[str]:
     options are the script's; its path may be the first word there. ``--input a b`` becomes
     ``--input a --input b``.
     """
-    remaining = list(arguments)
+    words = list(arguments)
     command_words: list[str] = []
     script: list[str] = []
     script_words: list[str] = []
     source = ""
-    while remaining:
-        argument = remaining.pop(0)
+    while words:
+        argument = words.pop(0)
         name = argument.partition("=")[0]
         if argument == "--":
             if not script:
-                script, remaining = remaining[:1], remaining[1:]
-            script_words += remaining
+                script, words = words[:1], words[1:]
+            script_words += words
             break
-        if script and not _is_commands_option(name, source, [*command_words, *remaining]):
+        if script and not _is_commands_option(name, source, [*command_words, *words]):
             script_words.append(argument)
         elif argument == _INPUT_OPTION:
-            while remaining and not _ends_list(remaining[0], is_first=not script):
-                command_words += [_INPUT_OPTION, remaining.pop(0)]
+            while words and not _ends_list(words[0], is_first=not script):
+                command_words += [_INPUT_OPTION, words.pop(0)]
         elif argument.startswith("-"):
-            takes_next = argument in _OPTIONS_WITH_VALUE and bool(remaining)
-            command_words += [argument, *([remaining.pop(0)] if takes_next else [])]
+            takes_next = argument in _OPTIONS_WITH_VALUE and bool(words)
+            command_words += [argument, *([words.pop(0)] if takes_next else [])]
         else:
             script = [argument]
             source = _source_text(Path(argument))
@@ -140,15 +140,15 @@ def _ends_list(argument: str, *, is_first: bool) -> bool:
     return argument.startswith("-") or (is_first and argument.endswith(".py"))
 
 
-def _is_commands_option(name: str, source: str, others: list[str]) -> bool:
+def _is_commands_option(name: str, source: str, other_words: list[str]) -> bool:
     """True if an option after a script with this source is the command's."""
     if name in _HELP_OPTIONS:
         return "__main__" not in source
     if name not in (_INPUT_OPTION, *_OPTIONS_WITH_VALUE, *_CALL_OPTIONS) or _mentions(source, name):
         return False
-    is_call = any(other.partition("=")[0] == _INPUT_OPTION for other in others) and not _mentions(
-        source, _INPUT_OPTION
-    )
+    is_call = any(
+        other.partition("=")[0] == _INPUT_OPTION for other in other_words
+    ) and not _mentions(source, _INPUT_OPTION)
     return is_call or name not in _CALL_OPTIONS
 
 

@@ -43,14 +43,14 @@ def shell(
 
     Example: trnsim shell --on trn2.48xlarge -- python train.py
     """
-    entered = session.enter(one_platform(on).instance if on else None, lnc)
-    if entered.notice:
-        _say(entered.notice)
+    instance_session = session.enter(one_platform(on).instance if on else None, lnc)
+    if instance_session.notice:
+        _say(instance_session.notice)
     if not command and os.isatty(2):
-        model = entered.model
+        model = instance_session.model
         _say(f"{model.name}, emulated: {len(model.devices)} devices, {model.cores} logical cores")
-    environment = session.variables(entered, lnc)
-    raise SystemExit(session.become(entered, command or (), environment, _say))
+    environment = session.variables(instance_session, lnc)
+    raise SystemExit(session.become(instance_session, command or (), environment, _say))
 
 
 def _say(text: str) -> None:

@@ -80,7 +80,7 @@ def complain(text: str) -> None:
     """Print an error on stderr; on a terminal, its lines are wrapped to the width."""
     message = terminal_text(f"{_ERROR_PREFIX}{text}")
     if _is_terminal(is_error=True):
-        message = "\n".join(_fitted(line) for line in message.splitlines())
+        message = "\n".join(_wrapped_line(line) for line in message.splitlines())
     if is_coloured(is_error=True):
         message = (
             f"{_BOLD}{_RED}{_ERROR_PREFIX.rstrip()}{_PLAIN} {message.removeprefix(_ERROR_PREFIX)}"
@@ -89,7 +89,7 @@ def complain(text: str) -> None:
         sys.stderr.write(f"{message}\n")
 
 
-def _fitted(line: str) -> str:
+def _wrapped_line(line: str) -> str:
     """A line, wrapped to the terminal's width; further lines are indented by two columns more."""
     words = line.lstrip(" ")
     return "\n".join(wrapped(words, width(), len(line) - len(words), 2))

@@ -67,14 +67,14 @@ def tune_kernel(options: TuneOptions) -> PrintedAnswer:
     script.checked_script(options.kernel_file)
     with script.program_output(is_apart=True), progress() as tell:
         module = module_of(options.kernel_file)
-        spaces = [space_of(case) for case in _tunable(options, module)]
+        spaces = [space_of(case) for case in _cases_with_parameters(options, module)]
         effort = TuningEffort(options.runs, options.ray, tell=tell)
-        tuned = [_tuned(space, chip, effort) for space in spaces for chip in chips_of(options.on)]
-    is_interrupted = any(kernel.tuning.is_interrupted for kernel in tuned)
-    return PrintedAnswer(tune_document(tuned), status=INTERRUPTED if is_interrupted else 0)
+        kernels = [_tune(space, chip, effort) for space in spaces for chip in chips_of(options.on)]
+    is_interrupted = any(kernel.tuning.is_interrupted for kernel in kernels)
+    return PrintedAnswer(tune_document(kernels), status=INTERRUPTED if is_interrupted else 0)
 
 
-def _tunable(options: TuneOptions, module: ModuleType) -> list[KernelCase]:
+def _cases_with_parameters(options: TuneOptions, module: ModuleType) -> list[KernelCase]:
     """The file's kernels that declare parameters, or the kernel of --kernel.
 
     Raises:
@@ -83,30 +83,34 @@ def _tunable(options: TuneOptions, module: ModuleType) -> list[KernelCase]:
     kernel_cases = cases(options.kernel_file, module, options.kernel)
     if options.kernel is not None:
         return kernel_cases
-    tunable = [case for case in kernel_cases if case.parameters]
-    if not tunable:
+    tunable_cases = [case for case in kernel_cases if case.parameters]
+    if not tunable_cases:
         raise BadInput(
             f"{options.kernel_file} declares no kernel with inputs and parameters; it has inputs "
             f"for {', '.join(case.name for case in kernel_cases) or 'no kernel'}",
             fix="beside a kernel NAME define NAME_inputs() and "
             "NAME_parameters = {'tile': [128, 256, 512]}",
         )
-    return tunable
+    return tunable_cases
 
 
-def _tuned(space: SettingSpace, chip: Target, effort: TuningEffort) -> TunedKernel:
-    """A kernel tuned on a chip, with its fastest setting that has right values."""
+def _tune(space: SettingSpace, chip: Target, effort: TuningEffort) -> TunedKernel:
+    """Tune a kernel on a chip; returns its fastest setting that has right values.
+
+    Raises:
+        BadInput: the values of all timed settings are wrong.
+    """
     tuning = tune(space, chip, effort)
-    wrong: list[tuple[TuningTrial, str]] = []
+    wrong_trials: list[tuple[TuningTrial, str]] = []
     for trial in tuning.timed:
         check = None if tuning.is_interrupted else _check_values(tuning, trial)
         failure = "" if check is None else _failure(check)
         if not failure:
-            return TunedKernel(tuning, trial, check, wrong)
-        wrong.append((trial, failure))
+            return TunedKernel(tuning, trial, check, wrong_trials)
+        wrong_trials.append((trial, failure))
     raise BadInput(
         f"{space.case.file}: no setting of {space.case.name} that is timed has right values; "
-        f"{space.text(wrong[0][0].setting)}: {wrong[0][1]}",
+        f"{space.text(wrong_trials[0][0].setting)}: {wrong_trials[0][1]}",
         fix=f"trnsim check {space.case.file} --kernel {space.case.name}",
     )
 

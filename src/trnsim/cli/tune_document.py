@@ -38,20 +38,20 @@ class TunedKernel:
     Attributes:
         best: the best trial whose values are right.
         check: the check of its values; None without a reference.
-        wrong: (trial, failure) of each faster trial whose values are wrong.
+        wrong_trials: (trial, failure) of each faster trial whose values are wrong.
     """
 
     tuning: Tuning
     best: TuningTrial
     check: KernelCheck | None
-    wrong: Sequence[tuple[TuningTrial, str]] = ()
+    wrong_trials: Sequence[tuple[TuningTrial, str]] = ()
 
 
-def tune_document(tuned: Sequence[TunedKernel]) -> Document:
+def tune_document(kernels: Sequence[TunedKernel]) -> Document:
     """Tuned kernels as a document."""
-    sections = [section for kernel in tuned for section in _sections(kernel)]
-    rows = records([row for kernel in tuned for row in _records(kernel)], _ROW_NAMES)
-    values = {"kernels": [_values(kernel) for kernel in tuned]}
+    sections = [section for kernel in kernels for section in _sections(kernel)]
+    rows = records([row for kernel in kernels for row in _records(kernel)], _ROW_NAMES)
+    values = {"kernels": [_values(kernel) for kernel in kernels]}
     return Document("Tuned kernels", values, sections, rows=rows, schema="tune/1")
 
 
@@ -77,8 +77,10 @@ def _verdict(tuned: TunedKernel) -> str:
     tuning, best = tuned.tuning, tuned.best
     default_trial = tuning.default_trial
     if best.setting == default_trial.setting:
-        others = [row for row in tuning.trials.values() if row.setting != default_trial.setting]
-        if others and all(row.error for row in others):
+        other_trials = [
+            row for row in tuning.trials.values() if row.setting != default_trial.setting
+        ]
+        if other_trials and all(row.error for row in other_trials):
             return "no setting that was tried is legal but its own"
         return "no setting that was tried is faster than the kernel's own"
     if not default_trial.is_timed:
@@ -104,13 +106,13 @@ def _own_words(tuned: TunedKernel) -> str:
 
 def _tried_words(tuning: Tuning) -> str:
     rows = tuning.trials.values()
-    refused = sum(bool(row.error) for row in rows)
-    beyond = sum(bool(row.beyond_us) for row in rows)
+    illegal_count = sum(bool(row.error) for row in rows)
+    early_count = sum(bool(row.beyond_us) for row in rows)
     text = f"{len(tuning.trials)} of {len(tuning.space)} settings"
-    if refused:
-        text += f", {refused} not legal"
-    if beyond:
-        text += f", {beyond} left early as their bound exceeds the best time"
+    if illegal_count:
+        text += f", {illegal_count} not legal"
+    if early_count:
+        text += f", {early_count} left early as their bound exceeds the best time"
     return text
 
 
@@ -144,7 +146,7 @@ def _notes(tuned: TunedKernel) -> list[str]:
     ties = tuning.ties(tuned.best)
     if len(ties) > 1:
         texts.append(f"{len(ties)} settings cannot be told apart from the best")
-    for row, why in tuned.wrong:
+    for row, why in tuned.wrong_trials:
         texts.append(f"faster, and its values are wrong: {tuning.space.text(row.setting)}: {why}")
     if tuning.is_interrupted:
         texts.append("interrupted: called again, the search goes on where it was")
@@ -153,17 +155,17 @@ def _notes(tuned: TunedKernel) -> list[str]:
 
 def _refusals(tuning: Tuning) -> list[str]:
     """Reasons why settings are not legal, the most frequent first, each with an example."""
-    refused: dict[str, list[TuningTrial]] = {}
+    trials_by_reason: dict[str, list[TuningTrial]] = {}
     for row in tuning.trials.values():
         if row.error:
-            refused.setdefault(row.error, []).append(row)
-    ordered = sorted(refused.items(), key=lambda item: -len(item[1]))
+            trials_by_reason.setdefault(row.error, []).append(row)
+    reasons_and_trials = sorted(trials_by_reason.items(), key=lambda item: -len(item[1]))
     texts: list[str] = []
-    for reason, rows in ordered[:_MOST_REASONS]:
-        others = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
-        texts.append(f"not legal: {tuning.space.text(rows[0].setting)}{others}: {reason}")
-    further = len(ordered) - _MOST_REASONS
-    return [*texts, f"other reasons, in --json: {further}"] if further > 0 else texts
+    for reason, rows in reasons_and_trials[:_MOST_REASONS]:
+        suffix = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
+        texts.append(f"not legal: {tuning.space.text(rows[0].setting)}{suffix}: {reason}")
+    hidden_count = len(reasons_and_trials) - _MOST_REASONS
+    return [*texts, f"other reasons, in --json: {hidden_count}"] if hidden_count > 0 else texts
 
 
 def _values(tuned: TunedKernel) -> dict[str, Any]:
@@ -188,7 +190,9 @@ def _values(tuned: TunedKernel) -> dict[str, Any]:
         if not default_trial.is_timed
         else shift_values(tuning.shift(best, default_trial)),
         "ties": [space.text(row.setting) for row in tuning.ties(best)],
-        "wrong": [{"setting": space.text(row.setting), "why": why} for row, why in tuned.wrong],
+        "wrong": [
+            {"setting": space.text(row.setting), "why": why} for row, why in tuned.wrong_trials
+        ],
         "error": None
         if tuned.check is None
         else max((error.error for error in tuned.check.values), default=0.0),

@@ -49,10 +49,10 @@ def refusal(error: Any) -> Refusal:
     reason = error.format_message().replace(_PYDANTIC_PREFIX, "").rstrip(".")
     if error.ctx is None:
         return reason, ""
-    return _BY_KIND.get(type(error).__name__, _unknown_or_extra)(error, reason, error.ctx)
+    return _BY_KIND.get(type(error).__name__, _other_refusal)(error, reason, error.ctx)
 
 
-def _missing(error: Any, reason: str, context: Any) -> Refusal:
+def _missing_parameter(error: Any, reason: str, context: Any) -> Refusal:
     """The refusal for a missing argument or option, with an example of the command."""
     parameter = error.param
     if purpose := _purpose(parameter):
@@ -64,7 +64,7 @@ def _missing(error: Any, reason: str, context: Any) -> Refusal:
     return reason, f"for example {example}" if example and is_shown else _help_command(context)
 
 
-def _no_value(error: Any, reason: str, context: Any) -> Refusal:
+def _value_error(error: Any, reason: str, context: Any) -> Refusal:
     """The refusal for an option that lacks its value, or that takes none and has one."""
     name = error.option_name
     options = context.command.get_params(context)
@@ -77,63 +77,64 @@ def _no_value(error: Any, reason: str, context: Any) -> Refusal:
     return reason + (f": {purpose}" if purpose else ""), _legal_example(option, context, name)
 
 
-def _no_option(error: Any, _: str, context: Any) -> Refusal:
+def _unknown_option(error: Any, _: str, context: Any) -> Refusal:
     """The refusal for an unknown option, with the options of similar names."""
     name = error.option_name
     synonyms = next((names for names in _NAMES_OF_ONE_OPTION if name in names), ())
     options = (opt for param in context.command.get_params(context) for opt in param.opts)
-    near = [option for option in options if option in synonyms]
-    if not near:
+    similar_names = [option for option in options if option in synonyms]
+    if not similar_names:
         names = [name for name in error.possibilities or () if name not in HIDDEN_NAMES]
-        near = _nearest(name, names)
-    return error.message.rstrip("."), f"{_perhaps(near)}{_help_command(context)} lists all options"
+        similar_names = _similar_names(name, names)
+    fix = f"{_suggestion(similar_names)}{_help_command(context)} lists all options"
+    return error.message.rstrip("."), fix
 
 
-def _wrong_value(error: Any, reason: str, context: Any) -> Refusal:
+def _illegal_value(error: Any, reason: str, context: Any) -> Refusal:
     """The refusal for a value that is not legal, with a legal one."""
     return reason, _help_command(context) if error.param is None else _legal_example(
         error.param, context
     )
 
 
-def _unknown_or_extra(error: Any, reason: str, context: Any) -> Refusal:
+def _other_refusal(error: Any, reason: str, context: Any) -> Refusal:
     """The refusal of an unknown command, or of more arguments than the command takes."""
     if match := _NO_COMMAND_PATTERN.match(error.format_message()):
-        return _no_command(match["name"], context)
+        return _unknown_command(match["name"], context)
     if match := _EXTRA_PATTERN.match(reason):
-        return _extra(match["words"], context)
+        return _extra_arguments(match["words"], context)
     return reason, _help_command(context)
 
 
-def _no_command(name: str, context: Any) -> Refusal:
+def _unknown_command(name: str, context: Any) -> Refusal:
     """The refusal for an unknown command, with similar names, and all commands if they are few."""
     names = list(context.command.commands)
     legal = f"; legal: {', '.join(names)}" if len(names) <= _MOST_NAMES else ""
-    near = [f"{context.command_path} {command}" for command in _nearest(name, names)]
-    fix = f"{_perhaps(near)}{_help_command(context)} lists all commands"
+    similar_names = [f"{context.command_path} {command}" for command in _similar_names(name, names)]
+    fix = f"{_suggestion(similar_names)}{_help_command(context)} lists all commands"
     return f"No such command {name!r}{legal}", fix
 
 
-def _perhaps(near: list[str]) -> str:
+def _suggestion(similar_names: list[str]) -> str:
     """Names that were perhaps meant, for the beginning of a fix."""
     from trnsim.formatting import enumerated  # noqa: PLC0415  for an error alone
 
-    return f"perhaps {enumerated(near, 'or')}; " if near else ""
+    return f"perhaps {enumerated(similar_names, 'or')}; " if similar_names else ""
 
 
-def _extra(words: str, context: Any) -> Refusal:
+def _extra_arguments(words: str, context: Any) -> Refusal:
     """The refusal of more arguments than the command takes."""
     usage = call_form(context.command, context)
     return f"Got unexpected extra arguments: {words}", f"leave them out; usage: {usage}"
 
 
-def _nearest(name: str, names: Iterable[str]) -> list[str]:
+def _similar_names(name: str, names: Iterable[str]) -> list[str]:
     """The names that are spelled most alike, the nearest first; none if none is near."""
-    near = get_close_matches(name, list(names))
-    ratios = [SequenceMatcher(None, candidate, name).ratio() for candidate in near]
+    similar_names = get_close_matches(name, list(names))
+    ratios = [SequenceMatcher(None, candidate, name).ratio() for candidate in similar_names]
     return [
         candidate
-        for candidate, ratio in zip(near, ratios, strict=True)
+        for candidate, ratio in zip(similar_names, ratios, strict=True)
         if ratio >= ratios[0] - _LIKENESS_MARGIN
     ]
 
@@ -172,9 +173,9 @@ def _help_command(context: Any) -> str:
 
 
 _BY_KIND: Final[Mapping[str, Callable[[Any, str, Any], Refusal]]] = {
-    "MissingParameter": _missing,
-    "NoSuchOption": _no_option,
-    "BadOptionUsage": _no_value,
-    "BadParameter": _wrong_value,
+    "MissingParameter": _missing_parameter,
+    "NoSuchOption": _unknown_option,
+    "BadOptionUsage": _value_error,
+    "BadParameter": _illegal_value,
 }
 """The function for each class of the parser's errors, by the class's name."""

@@ -91,9 +91,9 @@ def _answers_or_log(name: str, text: str) -> AnswersOrLog:
     path = Path(text)
     if path.suffix.lower() == ".csv":
         return logs.read(path)
-    stored = files.read_bytes(path, _FIX)
-    if path.suffix.lower() == ".json" or stored.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
-        return _of_json(parse(stored, path, _FIX, form="json"))
+    content = files.read_bytes(path, _FIX)
+    if path.suffix.lower() == ".json" or content.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
+        return _of_json(parse(content, path, _FIX, form="json"))
     return logs.read(path)
 
 
@@ -108,8 +108,8 @@ def _words(name: str, text: str) -> list[str] | None:
     Raises:
         BadInput: `text` is a command that does not answer with a time.
     """
-    first_word, *others = text.split(maxsplit=1) or [""]
-    if not others or (first_word != _PROGRAM and first_word not in COMMANDS):
+    first_word, *other_words = text.split(maxsplit=1) or [""]
+    if not other_words or (first_word != _PROGRAM and first_word not in COMMANDS):
         return None
     try:
         words = shlex.split(text)
@@ -131,7 +131,7 @@ def _command_json(name: str, words: list[str]) -> Any:
     """
     arguments = words if _JSON_OPTION in words else [*words, _JSON_OPTION]
     try:
-        with redirect_stdout(io.StringIO()) as printed:
+        with redirect_stdout(io.StringIO()) as stdout:
             commands(args=arguments, standalone_mode=False, prog_name=_PROGRAM)
     except EmulatorError as error:
         error.reason = f"{name}: {error.reason}"
@@ -142,7 +142,7 @@ def _command_json(name: str, words: list[str]) -> Any:
     except SystemExit as error:
         raise BadInput(f"{name}: the command ended with status {error.code}") from error
     fix = "leave out what prints no JSON"
-    return parse(printed.getvalue().encode(), name, fix, form="json").parsed.content
+    return parse(stdout.getvalue().encode(), name, fix, form="json").parsed.content
 
 
 def _options(words: list[str]) -> dict[str, str]:

@@ -35,8 +35,8 @@ def why_document(answers: AnswerComparison, names: tuple[str, str]) -> Document:
     blocks = [sides]
     for answer in answers.differences:
         blocks += _difference_blocks(answer, is_one_command=is_one_command)
-    unmatched = (("A", answers.only_old), ("B", answers.only_new))
-    for side, platforms in unmatched:
+    names_by_side = (("A", answers.only_old), ("B", answers.only_new))
+    for side, platforms in names_by_side:
         if platforms:
             blocks.append([Note(f"only {side} answers for: {', '.join(platforms)}")])
     values = {
@@ -117,7 +117,7 @@ def _headed_items(head: str, lines: Iterable[str]) -> list[Block]:
 def _time_blocks(answer: AnswerDifference) -> list[list[Block]]:
     """A table for each time; a line for a time with another's terms, one for all equal times."""
     blocks: list[list[Block]] = []
-    equal: list[str] = []
+    equal_times: list[str] = []
     first_names: dict[tuple[TimeTerm, ...], str] = {}
     for difference in answer.times:
         time_name = difference.old.name
@@ -125,25 +125,25 @@ def _time_blocks(answer: AnswerDifference) -> list[list[Block]]:
             time_name = f"{difference.old.name} of A, {difference.new.name} of B"
         first_name = first_names.setdefault(difference.terms, time_name)
         if difference.is_equal:
-            equal.append(f"{time_name} {seconds(difference.old.p50_s)}")
+            equal_times.append(f"{time_name} {seconds(difference.old.p50_s)}")
         elif first_name != time_name:
             blocks.append([Note(f"{answer.name}: {time_name}: as {first_name}")])
         else:
             blocks.append([Note(f"{answer.name}: {time_name}"), *_blocks_of_time(difference)])
-    if equal:
-        blocks.append([Note(f"{answer.name}: equal in both: {', '.join(equal)}")])
+    if equal_times:
+        blocks.append([Note(f"{answer.name}: equal in both: {', '.join(equal_times)}")])
     return blocks
 
 
 def _blocks_of_time(difference: TimeDifference) -> list[Block]:
     """A time of both sides: its medians and intervals, then a table of its terms."""
-    unmatched = (("A", difference.only_old), ("B", difference.only_new))
+    names_by_side = (("A", difference.only_old), ("B", difference.only_new))
     lines = [
         f"A {_side_text(difference.old)}, B {_side_text(difference.new)}{_ratio_text(difference)}",
         *_interval_sentences(difference),
         *(
             f"{', '.join(map(_clipped_text, names))}: only in {side}"
-            for side, names in unmatched
+            for side, names in names_by_side
             if names
         ),
     ]
@@ -244,7 +244,7 @@ def _change_text(change: AnswerChange) -> str:
 
 def _figure_blocks(answer: AnswerDifference) -> list[Block]:
     """Figures besides the times."""
-    shown = [
+    changes = [
         change
         for change in answer.figures
         if change.ratio is None or abs(change.ratio - 1) >= _LEAST_SHOWN_CHANGE
@@ -257,12 +257,12 @@ def _figure_blocks(answer: AnswerDifference) -> list[Block]:
             _percent_text(change.ratio),
             _interval_word(change),
         )
-        for change in shown
+        for change in changes
     ]
     blocks: list[Block] = [Table(_FIGURE_COLUMNS, rows)] if rows else []
-    hidden = len(answer.figures) - len(shown)
-    if hidden:
-        words = "1 figure changes" if hidden == 1 else f"{hidden} figures change"
+    hidden_count = len(answer.figures) - len(changes)
+    if hidden_count:
+        words = "1 figure changes" if hidden_count == 1 else f"{hidden_count} figures change"
         blocks.append(Note(f"{words} by less than {_LEAST_SHOWN_CHANGE:.2%}"))
     return blocks
 

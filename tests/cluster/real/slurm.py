@@ -101,7 +101,7 @@ def check(is_so, what):
 def lists(cluster, report):
     """Our own expansion of lists of hosts is scontrol's."""
     sys.path.insert(0, str(ROOT / "src"))
-    from trnsim.cluster.slurm.hostlist import expanded  # noqa: PLC0415
+    from trnsim.cluster.slurm.hostlist import expand  # noqa: PLC0415
 
     chosen = random.Random(0)  # noqa: S311  a sequence of tests
     texts = ["n[1-2]", "a,b[08-11]c[0-1],d"]
@@ -111,7 +111,7 @@ def lists(cluster, report):
         texts.append(f"x[{first:0{width}d}-{first + more},{first + more + 2}]y[1,3],z{first}")
     for text in texts:
         theirs = tuple(cluster.ask("scontrol", "show", "hostnames", text).split())
-        check(expanded(text, "X") == theirs, f"{text}: {expanded(text, 'X')}, scontrol {theirs}")
+        check(expand(text, "X") == theirs, f"{text}: {expand(text, 'X')}, scontrol {theirs}")
     report.show(f"{len(texts)} lists of hosts are as scontrol's")
 
 

@@ -90,9 +90,10 @@ def collective(
     Example: trnsim plan collective all_reduce --on trn2.48xlarge --ranks 64 --bytes 1MiB
     """
     if kind not in KINDS:
-        near = get_close_matches(kind, KINDS, 1) or ["all_reduce"]
+        (similar_kind,) = get_close_matches(kind, KINDS, 1) or ["all_reduce"]
         raise BadInput(
-            f"collective {kind!r} is not known; legal: {', '.join(KINDS)}", fix=f"perhaps {near[0]}"
+            f"collective {kind!r} is not known; legal: {', '.join(KINDS)}",
+            fix=f"perhaps {similar_kind}",
         )
     comparison = Comparison()
 
@@ -130,7 +131,7 @@ def _row(
     if group_ranks < 1 or (instances is not None and instance_count > instances):
         most_ranks = (instances or 1) * per_node
         fitting_ranks, most_stride = most_ranks // stride, most_ranks // max(group_ranks, 1)
-        remedies = {
+        applies_by_fix = {
             f"at most {fitting_ranks} ranks": fitting_ranks,
             f"at most --stride {most_stride}": most_stride and not fitting_ranks,
             f"--instances {instance_count}": instance_count,
@@ -138,15 +139,15 @@ def _row(
         raise BadInput(
             f"{group_ranks} ranks, {stride} apart, on {instances or 1} x {instance}, which has "
             f"{most_ranks} ranks{f' with LNC={cores}' if cores else ''}",
-            fix=", or ".join(text for text, applies in remedies.items() if applies),
+            fix=", or ".join(text for text, applies in applies_by_fix.items() if applies),
         )
-    timed = exchange(instance, cores, kind, nbytes, Spread(group_ranks, stride))
-    floors = timed.floors
+    exchange_time = exchange(instance, cores, kind, nbytes, Spread(group_ranks, stride))
+    floors = exchange_time.floors
     floor = floors.paid(Floor.HOST if cores else Floor.PROGRAM)
     host_s = floors.interval(Floor.HOST)
     time_s, yours = site_collective(machine.chip, host_s, collective_cause(floor))
     factor = time_s.p50 / host_s.p50 if host_s.p50 else 1.0
-    inside_s, _ = site_collective(machine.chip, floors.interval(Floor.PROGRAM), "")
+    program_time_s, _ = site_collective(machine.chip, floors.interval(Floor.PROGRAM), "")
     bus_bytes_per_s = 0.0  # as nccl-tests and nccom-test count them
     if own_time_s := floors.time_s(Floor.HOST) * factor:
         bus_bytes_per_s = _bus_factor(kind, group_ranks) * nbytes / own_time_s
@@ -161,9 +162,9 @@ def _row(
         "lnc": cores,
         "time_s": time_s,
         "floor": floor,
-        "inside_s": inside_s,
+        "inside_s": program_time_s,
         "host_start_s": float(floors.start_s) if cores else None,
-        **picked(timed, "latency_s=fixed_s bytes_s algorithm level"),
+        **picked(exchange_time, "latency_s=fixed_s bytes_s algorithm level"),
         "bus_bytes_per_s": bus_bytes_per_s,
         "yours": yours,
     }

@@ -24,7 +24,7 @@ def day(fleet: dict[str, Any], policy: str, day_number: int, caption: str) -> st
     """Chips by service and job in each hour of day `day_number`."""
     chips = fleet["policies"][policy]["chips"]
     usable = fleet["usable_chips"]
-    hourly: list[ColumnBar] = []
+    bars_by_hour: list[ColumnBar] = []
     for hour in range(day_number * _HOURS_OF_DAY, (day_number + 1) * _HOURS_OF_DAY):
         parts = [
             BarPart(name, chips[name][hour], kind, pointer("policies", policy, "chips", name, hour))
@@ -32,14 +32,14 @@ def day(fleet: dict[str, Any], policy: str, day_number: int, caption: str) -> st
         ]
         idle = usable - sum(part.value for part in parts)
         clock = fleet["hours"][hour][_CLOCK_CHARS]
-        hourly.append(ColumnBar(clock, (*parts, BarPart("idle", idle, "idle", ""))))
+        bars_by_hour.append(ColumnBar(clock, (*parts, BarPart("idle", idle, "idle", ""))))
     hours = slice(day_number * _HOURS_OF_DAY, (day_number + 1) * _HOURS_OF_DAY)
     lines = [
         (kind, needed_chips(fleet, quantile)[hours])
         for kind, quantile in (("", "p50"), ("outer", "p10"), ("outer", "p90"))
         if fleet["services"]
     ]
-    return chart(caption, columns(hourly, "chips", amount, lines, usable))
+    return chart(caption, columns(bars_by_hour, "chips", amount, lines, usable))
 
 
 def needed_chips(fleet: dict[str, Any], quantile: str) -> list[float]:
@@ -57,9 +57,9 @@ def needed_chips(fleet: dict[str, Any], quantile: str) -> list[float]:
 
 def misses(fleet: dict[str, Any], policy: str) -> str:
     """Requests outside their SLO in each hour of the first day."""
-    missed = fleet["policies"][policy]["requests_missed"]
+    series_by_name = fleet["policies"][policy]["requests_missed"]
     kinds = {name: kind for kind, name in coloured_names(fleet)}
-    hourly = [
+    bars_by_hour = [
         ColumnBar(
             fleet["hours"][hour][_CLOCK_CHARS],
             tuple(
@@ -69,14 +69,14 @@ def misses(fleet: dict[str, Any], policy: str) -> str:
                     kinds[name],
                     pointer("policies", policy, "requests_missed", name, "p90", hour),
                 )
-                for name, series in missed.items()
+                for name, series in series_by_name.items()
             ),
         )
         for hour in range(_HOURS_OF_DAY)
     ]
-    marks = [(kinds[name], name) for name in missed]
+    marks = [(kinds[name], name) for name in series_by_name]
     caption = f"{policy}: requests missed by hour of the first day, P90"
-    return chart(caption, columns(hourly, "requests", amount), legend(marks))
+    return chart(caption, columns(bars_by_hour, "requests", amount), legend(marks))
 
 
 def dollars(fleet: dict[str, Any]) -> str:

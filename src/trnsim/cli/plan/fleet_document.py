@@ -72,10 +72,10 @@ def fleet_document(fleet: dict[str, Any]) -> Document:
         Section("Policies", [_policies(fleet, figures)], heading_place="page"),
         Section("", [*_worth(fleet, last_policy), *_sums(fleet, figures)]),
         Section("The fleet's day", _day(fleet, last_policy), heading_place="page"),
-        Section("Requests outside their SLO", _missed(fleet), place="page"),
-        Section("Training", _trained(fleet), place="page"),
+        Section("Requests outside their SLO", _missed_blocks(fleet), place="page"),
+        Section("Training", _training_blocks(fleet), place="page"),
         Section("One job on all chips, or many", [_splits(fleet)], heading_place="page"),
-        Section("Assumed", _assumed(fleet, figures), heading_place="page"),
+        Section("Assumed", _assumption_blocks(fleet, figures), heading_place="page"),
     ]
     subtitle = f"{fleet['draws']} draws, seed {fleet['seed']}"
     return Document(fleet["name"], fleet, sections, subtitle, _rows(fleet), SCHEMA)
@@ -160,34 +160,34 @@ def _day(fleet: dict[str, Any], last_policy: str) -> list[Block]:
     if fleet["demand"]:
         caption = "Lines: chips that the services' demand needs, P50, and dashed P10 and P90."
         blocks.append(Note(caption, kind="soft", place="page"))
-    further_days = range(1, min(fleet["days"], _MOST_DRAWN_DAYS))
-    if further_days:
+    later_days = range(1, min(fleet["days"], _MOST_DRAWN_DAYS))
+    if later_days:
         drawings = []
-        for number in further_days:
+        for number in later_days:
             date = datetime.fromisoformat(fleet["hours"][number * _HOURS_OF_DAY])
             drawings.append(Drawing(day(fleet, last_policy, number, date.strftime("%A, %d %B"))))
         blocks.append(
-            FoldedBlocks(f"{last_policy}: the next {len(further_days)} days", drawings, "page")
+            FoldedBlocks(f"{last_policy}: the next {len(later_days)} days", drawings, "page")
         )
     return blocks
 
 
 def _hours(fleet: dict[str, Any], last_policy: str) -> Table:
     chips = fleet["policies"][last_policy]["chips"]
-    shown = list(chips)[:_MOST_SHOWN_COLUMNS]
-    header = [f"chips, first day, {last_policy}", *(clipped(name, 12) for name in shown), "idle"]
+    names = list(chips)[:_MOST_SHOWN_COLUMNS]
+    header = [f"chips, first day, {last_policy}", *(clipped(name, 12) for name in names), "idle"]
     rows = [
         (
             datetime.fromisoformat(fleet["hours"][hour]).strftime("%a %H:%M"),
-            *(f"{chips[name][hour]:,}" for name in shown),
-            f"{fleet['usable_chips'] - sum(hourly[hour] for hourly in chips.values()):,}",
+            *(f"{chips[name][hour]:,}" for name in names),
+            f"{fleet['usable_chips'] - sum(by_hour[hour] for by_hour in chips.values()):,}",
         )
         for hour in range(_HOURS_OF_DAY)
     ]
     return Table([Column(name) for name in header], rows, place="text")
 
 
-def _missed(fleet: dict[str, Any]) -> list[Block]:
+def _missed_blocks(fleet: dict[str, Any]) -> list[Block]:
     if not fleet["services"]:
         return [Note("There are no services.")]
     rows = [
@@ -202,7 +202,7 @@ def _missed(fleet: dict[str, Any]) -> list[Block]:
     ]
 
 
-def _trained(fleet: dict[str, Any]) -> list[Block]:
+def _training_blocks(fleet: dict[str, Any]) -> list[Block]:
     rows = [
         (policy, name, amounts(interval(np.array(draws) * _BILLIONTH / fleet["days"])))
         for policy, outcome in fleet["policies"].items()
@@ -235,7 +235,7 @@ def _splits(fleet: dict[str, Any]) -> Table:
     return Table(_SPLIT_COLUMNS, rows)
 
 
-def _assumed(fleet: dict[str, Any], figures: Figures) -> list[Block]:
+def _assumption_blocks(fleet: dict[str, Any], figures: Figures) -> list[Block]:
     """Sources of prices and rates."""
     lines: list[Cell] = [("chips: ", figures.usd("usd_per_chip_hour"), f" USD/h, {fleet['price']}")]
     lines += [

@@ -293,7 +293,7 @@ class ServeOptions:
         _check_effects(self, model)
         router, count = _router(self.router), self.num_prompts or self._usual_count()
         limits = [limit for limit in (model.length_limit, self.max_model_len) if limit]
-        drawn = Synthetic(
+        synthetic = Synthetic(
             *usual_lengths(
                 max(min(limits, default=0) - self.prefix_len, 0),
                 lengths(self.input_len, "--input-len") if self.input_len else None,
@@ -312,7 +312,7 @@ class ServeOptions:
         )
         return Demand(
             None if self.trace_file is None else trace.read(self.trace_file),
-            drawn,
+            synthetic,
             has_open_rate=has_open_rate,
             router=router,
             is_saved=self.save_trace is not None,
@@ -363,13 +363,13 @@ def serve(options: ServeOptions) -> Document | None:
                 question = partial(plan_on, on_machine, server, demand, kind=kind, tell=tell_layout)
                 plans += comparison.ask(name, question)
         comparison.check(plans, needs_all=bool(options.emit))
-    remarks = price_remarks([planned.quote for planned in plans], rows)
+    remarks = price_remarks([serving_plan.quote for serving_plan in plans], rows)
     if options.save_trace is not None:
-        (planned,) = plans
-        trace.write(options.save_trace, planned.load, planned.served.outcome.arrival_s)
+        (serving_plan,) = plans
+        trace.write(options.save_trace, serving_plan.load, serving_plan.served.outcome.arrival_s)
     if options.emit:
         name = _vllm_model(options.config)
-        echo("\n\n".join(launch.vllm(planned.deployment, name) for planned in plans))
+        echo("\n\n".join(launch.vllm(serving_plan.deployment, name) for serving_plan in plans))
         return None
     return serve_document(model, plans, demand, remarks, comparison.refusals)
 
@@ -386,14 +386,14 @@ def _check_load(options: ServeOptions) -> None:
             "wait for answers set the rate themselves",
             fix="leave one out",
         )
-    drawn = {
+    value_by_option = {
         "--input-len": options.input_len,
         "--output-len": options.output_len,
         "--concurrency": options.concurrency,
         "--request-rate": options.request_rate,
         "--num-prompts": options.num_prompts,
     }
-    drawn |= {
+    value_by_option |= {
         name: value if value != default else None
         for name, value, default in (
             ("--burstiness", options.burstiness, ServeOptions.burstiness),
@@ -401,7 +401,7 @@ def _check_load(options: ServeOptions) -> None:
             ("--num-prefixes", options.num_prefixes, ServeOptions.num_prefixes),
         )
     }
-    option_names = [name for name, value in drawn.items() if value is not None]
+    option_names = [name for name, value in value_by_option.items() if value is not None]
     if options.trace_file is not None and option_names:
         raise BadInput(
             f"both --trace and {option_names[0]} given; legal: one of them, as a trace is the load",
@@ -417,17 +417,17 @@ def _check_effects(options: ServeOptions, model: Architecture) -> None:
     """
     tokens = (not options.num_speculative_tokens, "--num-speculative-tokens 4", "is drafted")
     is_closed = options.concurrency is not None
-    rate, answered = "--request-rate 4 in place of --concurrency", "arrives before an answer"
+    rate_option = "--request-rate 4 in place of --concurrency"
     is_bursty = options.burstiness != ServeOptions.burstiness
     dependent_options = {
         "--speculative-model": (options.speculative_model, *tokens),
         "--speculative-acceptance": (options.speculative_acceptance, *tokens),
         "--num-prefixes": (options.num_prefixes > 1, not options.prefix_len, "--prefix-len 1k",
                            "is shared"),
-        "--burstiness": (is_bursty, is_closed, rate, answered),
+        "--burstiness": (is_bursty, is_closed, rate_option, "arrives before an answer"),
     }  # fmt: skip
-    for name, (value, is_idle, needed_option, effect) in dependent_options.items():
-        if value is not None and value is not False and is_idle:
+    for name, (value, is_needless, needed_option, effect) in dependent_options.items():
+        if value is not None and value is not False and is_needless:
             raise BadInput(
                 f"{name} without {needed_option.split()[0]}: nothing {effect}",
                 fix=f"leave it out, or give {needed_option}",

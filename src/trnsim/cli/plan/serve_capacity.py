@@ -42,10 +42,10 @@ def capacities(plans: Sequence[ServingPlan]) -> Table:
 
 def _row(plan: ServingPlan) -> tuple[str, ...]:
     name, usd = plan.deployment.machine.name, plan.usd_per_hour
-    hourly = "-" if usd is None else f"{usd:,.2f}"
+    usd_text = "-" if usd is None else f"{usd:,.2f}"
     answer = plan.answer
     if answer is None:
-        return (name, "clients", "-", "-", "-", "-", hourly)
+        return (name, "clients", "-", "-", "-", "-", usd_text)
     sizing = answer.sizing
     load = answer.load_per_s
     has_spare = sizing.spare is not Spare.NONE and answer.nearest is None
@@ -56,7 +56,7 @@ def _row(plan: ServingPlan) -> tuple[str, ...]:
         f"{amount(sizing.promised_per_s)}/s" if has_spare else "-",
         "-" if sizing.headroom is None else f"{sizing.headroom:.3g}",
         _NAMES.get(answer.capacity.binding, "-"),
-        hourly,
+        usd_text,
     )
 
 
@@ -112,27 +112,27 @@ def _instances(answer: CapacityAnswer) -> list[str]:
     return lines
 
 
-def _infeasible(answer: CapacityAnswer, near: Nearest) -> list[str]:
+def _infeasible(answer: CapacityAnswer, nearest: Nearest) -> list[str]:
     """Notes on the missed limits, and on an SLO and instance types that are feasible."""
-    level = near.slo.reported_percentile
-    missed = ", ".join(
+    level = nearest.slo.reported_percentile
+    misses = ", ".join(
         f"{_NAMES[limit.name]} of a request alone is {seconds(limit.least_s)} at P{level}, "
         f"{limit.least_s / limit.limit_s:.3g} times the limit of {seconds(limit.limit_s)}"
-        for limit in near.missed_limits
+        for limit in nearest.missed_limits
     )
-    reason = f"; in the nearest, {missed}" if missed else ", although a request alone keeps it"
+    reason = f"; in the nearest, {misses}" if misses else ", although a request alone keeps it"
     lines = [f"no layout keeps the SLO at any load{reason}"]
     options = " ".join(
         f"{_OPTIONS[name]} {limit:.3g}"
-        for name, limit in near.slo.by_name.items()
+        for name, limit in nearest.slo.by_name.items()
         if name in _OPTIONS
     )
-    if near.most_per_s:
+    if nearest.most_per_s:
         instances = answer.test.deployment.instances
-        keepers = "one instance keeps" if instances == 1 else f"{instances} instances keep"
-        lines.append(f"feasible: {options}, within which {keepers} {amount(near.most_per_s)}/s")
-    if near.instance_types:
-        lines.append(f"a request alone keeps it on {', '.join(near.instance_types)}")
+        subject = "one instance keeps" if instances == 1 else f"{instances} instances keep"
+        lines.append(f"feasible: {options}, within which {subject} {amount(nearest.most_per_s)}/s")
+    if nearest.instance_types:
+        lines.append(f"a request alone keeps it on {', '.join(nearest.instance_types)}")
     else:
         lines.append("no other instance that plans know keeps it either")
     return lines

@@ -84,26 +84,26 @@ def _load(demand: Demand) -> str:
     """The load in words."""
     if demand.trace is not None:
         return f"{len(demand.trace):,} requests of a trace"
-    drawn = demand.synthetic
-    prompts = _lengths(drawn.inputs)
+    synthetic = demand.synthetic
+    prompts = _lengths(synthetic.inputs)
     plural = "" if prompts == "1" else "s"
-    prefix = f" after a prefix of {drawn.prefix_tokens:,}" if drawn.prefix_tokens else ""
-    lengths = f"{prompts} token{plural} in{prefix}, {_lengths(drawn.outputs)} out"
+    prefix = f" after a prefix of {synthetic.prefix_tokens:,}" if synthetic.prefix_tokens else ""
+    lengths = f"{prompts} token{plural} in{prefix}, {_lengths(synthetic.outputs)} out"
     if demand.is_saturating:
         return f"{lengths}; kept busy"
     if demand.has_open_rate:
         return f"{lengths}; the most load that is kept"
-    if drawn.concurrency:
-        return f"{lengths}; {drawn.concurrency} client{'s' * (drawn.concurrency != 1)}"
-    return f"{lengths}; {drawn.rate_per_s:g} requests/s"
+    if synthetic.concurrency:
+        return f"{lengths}; {synthetic.concurrency} client{'s' * (synthetic.concurrency != 1)}"
+    return f"{lengths}; {synthetic.rate_per_s:g} requests/s"
 
 
-def _lengths(drawn: Lengths) -> str:
+def _lengths(lengths: Lengths) -> str:
     """A distribution of lengths in words, as --input-len states it."""
-    first = amount(drawn.first)
-    if drawn.kind == "uniform" and drawn.second != drawn.first:
-        return f"{first} to {amount(drawn.second)}"
-    return f"a median of {first}" if drawn.second and drawn.kind == "lognormal" else first
+    first = amount(lengths.first)
+    if lengths.kind == "uniform" and lengths.second != lengths.first:
+        return f"{first} to {amount(lengths.second)}"
+    return f"a median of {first}" if lengths.second and lengths.kind == "lognormal" else first
 
 
 def _layouts(plans: Sequence[ServingPlan], mark: str) -> Table:
@@ -193,15 +193,15 @@ def _uses(plans: Sequence[ServingPlan]) -> Table:
 
 def _parts(plans: Sequence[ServingPlan]) -> Table:
     """Milliseconds between two tokens of a sequence, by cause."""
-    shown = list(dict.fromkeys(name for plan in plans for name in _token_parts_s(plan)))
+    names = list(dict.fromkeys(name for plan in plans for name in _token_parts_s(plan)))
     rows = [
         (
             plan.deployment.machine.name,
-            *(f"{plan.served.parts_s.get(name, 0.0) * 1e3:.3g}" for name in shown),
+            *(f"{plan.served.parts_s.get(name, 0.0) * 1e3:.3g}" for name in names),
         )
         for plan in plans
     ]
-    return Table(columns(" | ".join(("ms of a token", *shown))), rows)
+    return Table(columns(" | ".join(("ms of a token", *names))), rows)
 
 
 def _token_parts_s(plan: ServingPlan) -> dict[str, float]:
@@ -228,16 +228,18 @@ def _basis(
 ) -> list[Block]:
     """For each platform the instance, price, sources of times and start-up times; assumptions."""
     blocks: list[Block] = []
-    assumers: dict[str, list[str]] = {}
+    platforms_by_assumption: dict[str, list[str]] = {}
     for plan, figures, texts in zip(plans, values, extrapolations, strict=True):
         machine = plan.deployment.machine
-        bought = f"{machine.instance.name}; {figures['price']}"
-        blocks.append(Note(f"{machine.name}: {bought}", kind="strong"))
+        purchase = f"{machine.instance.name}; {figures['price']}"
+        blocks.append(Note(f"{machine.name}: {purchase}", kind="strong"))
         blocks.append(Items(_details(plan, figures, texts), indent=2))
         for name in figures["assumed"]:
-            assumers.setdefault(name, []).append(machine.name)
-    assumed = [f"{name} [{', '.join(platforms)}]" for name, platforms in assumers.items()]
-    return [*blocks, Note("assumed:", kind="strong"), Items(assumed, indent=2)]
+            platforms_by_assumption.setdefault(name, []).append(machine.name)
+    assumptions = [
+        f"{name} [{', '.join(platforms)}]" for name, platforms in platforms_by_assumption.items()
+    ]
+    return [*blocks, Note("assumed:", kind="strong"), Items(assumptions, indent=2)]
 
 
 def _details(

@@ -70,20 +70,20 @@ def purchased_platforms(
     Raises:
         BadInput: no platform, an unknown kind, or two kinds without `--mixed-prices`.
     """
-    priced = [
+    names_and_kinds = [
         (name, own_kind or kind)
         for name, _, own_kind in (text.partition(":") for text in platform_names(on))
     ]
-    for name, own_kind in priced:
+    for name, own_kind in names_and_kinds:
         option = f"--price is {own_kind!r}" if own_kind == kind else f"--on {name}:{own_kind}"
         check_kind(own_kind, option)
-    if len({own_kind for _, own_kind in priced}) > 1 and not is_mixed:
-        kinds_text = " against ".join(f"{name} {own_kind}" for name, own_kind in priced)
+    if len({own_kind for _, own_kind in names_and_kinds}) > 1 and not is_mixed:
+        kinds_text = " against ".join(f"{name} {own_kind}" for name, own_kind in names_and_kinds)
         raise BadInput(
             f"{kinds_text}: different purchase kinds do not compare",
             fix="name one kind, or add --mixed-prices",
         )
-    return priced
+    return names_and_kinds
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class PriceRemarks:
 
 def price_remarks(quotes: Sequence[Quote], rows: Catalogue) -> PriceRemarks:
     """These prices with the remarks beside them, of a catalogue with the user's credits."""
-    is_mixed = len({quoted.kind for quoted in quotes}) > 1
+    is_mixed = len({price.kind for price in quotes}) > 1
     return PriceRemarks(
         tuple(map(str, quotes)),
         (*caveats(quotes, is_mixed_on_purpose=True), *_other_kinds(quotes, rows)),
@@ -128,12 +128,12 @@ def price_remarks(quotes: Sequence[Quote], rows: Catalogue) -> PriceRemarks:
 
 def _other_kinds(quotes: Sequence[Quote], rows: Catalogue) -> Iterator[str]:
     """For each instance without a price of its kind, the kinds in which it has one."""
-    for quoted in dict.fromkeys(quotes):
-        if quoted.usd_per_hour is None:
-            kinds = priced_kinds(quoted.instance, quoted.as_of, region=quoted.region, rows=rows)
+    for price in dict.fromkeys(quotes):
+        if price.usd_per_hour is None:
+            kinds = priced_kinds(price.instance, price.as_of, region=price.region, rows=rows)
             if kinds:
                 yield (
-                    f"{quoted.instance} has none as {quoted.kind}, but as {', '.join(kinds)}: "
+                    f"{price.instance} has none as {price.kind}, but as {', '.join(kinds)}: "
                     f"--price {kinds[0]}"
                 )
 
@@ -151,9 +151,9 @@ def compared_document(
     Its JSON is one object where one platform was asked, otherwise a list. Without prices there are
     no `remarks`.
     """
-    refused = {"refused": [refusal.values for refusal in refusals]} if refusals else {}
+    refusal_values = {"refused": [refusal.values for refusal in refusals]} if refusals else {}
     price_values = remarks.values if remarks else {}
-    answers = [answer | price_values | refused for answer in values]
+    answers = [answer | price_values | refusal_values for answer in values]
     notes = [Section("", remarks.notes)] if remarks and remarks.notes else []
     heads = [Section("", [refusal.note for refusal in refusals])] if refusals else []
     return Document(

@@ -264,12 +264,14 @@ def train(options: TrainOptions) -> Document | None:
         model = read(options.config)
         table = measured_table(options.measured, [name for name, _ in platforms])
         effort = options.effort(len(platforms), tell)
-        timed = partial(estimate, model, effort=effort, measured=table, rows=catalogue)
+        estimate_on = partial(estimate, model, effort=effort, measured=table, rows=catalogue)
         comparison = Comparison()
         runs = [
             training
             for name, purchase_kind in platforms
-            for training in _platform_runs(options, model, name, purchase_kind, timed, comparison)
+            for training in _platform_runs(
+                options, model, name, purchase_kind, estimate_on, comparison
+            )
         ]
         limits = options.limits
         comparison.check(runs, needs_all=options.emit is not None and not limits)
@@ -278,17 +280,19 @@ def train(options: TrainOptions) -> Document | None:
         content = trace.perfetto(training.model, training.machine, training.step.layout, table)
         files.write(options.trace_file, content)
     if options.emit is not None:
-        starts = [
+        start_texts = [
             start_file(options.emit, training.machine, training.step.layout, model=model.name)
-            for training in _started(runs, limits)
+            for training in _runs_to_start(runs, limits)
         ]
-        echo("\n".join(starts))
+        echo("\n".join(start_texts))
         return None
     remarks = price_remarks([training.quote for training in runs], catalogue)
     return train_document(model, runs, remarks, limits, comparison.refusals)
 
 
-def _started(runs: Sequence[TrainingEstimate], limits: RunLimits) -> Sequence[TrainingEstimate]:
+def _runs_to_start(
+    runs: Sequence[TrainingEstimate], limits: RunLimits
+) -> Sequence[TrainingEstimate]:
     """The runs that --emit starts: all, or with limits the best that keeps them.
 
     Raises:
@@ -310,7 +314,7 @@ def _platform_runs(
     model: Architecture,
     name: str,
     purchase_kind: str,
-    estimated: Callable[..., TrainingEstimate],
+    estimate_on: Callable[..., TrainingEstimate],
     comparison: Comparison,
 ) -> list[TrainingEstimate]:
     """The runs of a platform: one for each number of instances that is not refused.
@@ -318,8 +322,8 @@ def _platform_runs(
     With limits and without numbers of instances, it is the one that keeps them or is nearest.
     """
 
-    def on(count: int | None) -> TrainingEstimate:
-        return estimated(
+    def run_on(count: int | None) -> TrainingEstimate:
+        return estimate_on(
             name,
             options.tokens,
             request=options.request(model, name, count),
@@ -335,15 +339,15 @@ def _platform_runs(
 
     limits = options.limits
     if limits and options.instances is None:
-        answers = comparison.ask(name, partial(runs_on_enough, on, limits))
-        tried = compare_runs([training for trainings in answers for training in trainings])
-        return [tried[limits.nearest(tried)]] if tried else []
+        answers = comparison.ask(name, partial(runs_on_enough, run_on, limits))
+        platform_runs = compare_runs([training for trainings in answers for training in trainings])
+        return [platform_runs[limits.nearest(platform_runs)]] if platform_runs else []
     return compare_runs(
         [
             training
             for count in options.instances or [None]
             for training in comparison.ask(
-                name if count is None else f"{name} x {count:,}", partial(on, count)
+                name if count is None else f"{name} x {count:,}", partial(run_on, count)
             )
         ]
     )

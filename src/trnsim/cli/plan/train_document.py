@@ -137,8 +137,10 @@ def _limit_notes(rows: Sequence[_Row], limits: RunLimits) -> list[Block]:
         late = "" if limits.deadline_s is None else _late_text(row.run, limits.deadline_s)
         counts = [size.machine.count for size in row.run.sizes]
         span = f"{min(counts):,} to {max(counts):,}"
-        tried = f"; of {len(counts)} numbers of instances, {span}" if len(counts) > 1 else ""
-        notes = [f"{kind} run that keeps {limits}: {row.label}, {_run_words(row)}{late}{tried}"]
+        count_text = f"; of {len(counts)} numbers of instances, {span}" if len(counts) > 1 else ""
+        notes = [
+            f"{kind} run that keeps {limits}: {row.label}, {_run_words(row)}{late}{count_text}"
+        ]
     for row in rows:
         if missed := limits.missed_limits(row.run):
             notes.append(f"{row.label} misses the {enumerated(missed, 'and')}: {_run_words(row)}")
@@ -149,8 +151,8 @@ def _late_text(run: TrainingEstimate, deadline_s: float) -> str:
     """The end at P90 of a run that keeps a deadline at P50; "" if it keeps it at P90 too."""
     if run.time_s.p90 <= deadline_s:
         return ""
-    safe = [size.machine.count for size in run.sizes if size.time_s.p90 <= deadline_s]
-    advice = f", and {min(safe):,} instances keep it" if safe else ""
+    safe_counts = [size.machine.count for size in run.sizes if size.time_s.p90 <= deadline_s]
+    advice = f", and {min(safe_counts):,} instances keep it" if safe_counts else ""
     return f"; at P90 it ends after {seconds(run.time_s.p90)}{advice}"
 
 
@@ -209,12 +211,12 @@ def _one_step_text(run: TrainingEstimate) -> str:
 
 
 def _smaller_run_text(run: TrainingEstimate) -> str:
-    smaller = run.smaller
-    if smaller is None:
+    smaller_run = run.smaller
+    if smaller_run is None:
         return ""
-    count = smaller.machine.count
-    times = f"{durations(run.time_s)} against {durations(smaller.time_s)}"
-    advice = f"more than {count:,} do not pay ({smaller.step.layout})"
+    count = smaller_run.machine.count
+    times = f"{durations(run.time_s)} against {durations(smaller_run.time_s)}"
+    advice = f"more than {count:,} do not pay ({smaller_run.step.layout})"
     return f"{run.machine.count:,} instances are not faster than {count:,}: {times}; {advice}"
 
 
@@ -354,16 +356,18 @@ def _pareto_blocks(rows: Sequence[_Row], mark: str) -> list[Block]:
 def _basis(rows: Sequence[_Row]) -> list[Block]:
     """The evidence and sources of each estimate, then the assumptions, each once."""
     blocks: list[Block] = []
-    assumers: dict[str, list[str]] = {}
+    labels_by_assumption: dict[str, list[str]] = {}
     for row in rows:
         estimate, label = row.run.step.estimate, row.label
         state = "; ".join(estimate.evidence) or "times of your own"
         sources = "; ".join(sources_by_phase(estimate.sources))
         blocks.append(Note(f"{label}: {state}; {row.inputs}; {sources}"))
-        extrapolated = [f"extrapolated: {text}" for text in estimate.extrapolations]
+        extrapolations = [f"extrapolated: {text}" for text in estimate.extrapolations]
         floors = floor_notes(row.run.step.layout.ranks, row.run.machine.lnc)
-        blocks.append(Items([*floors, *extrapolated], indent=2))
+        blocks.append(Items([*floors, *extrapolations], indent=2))
         for name in row.run.assumed:
-            assumers.setdefault(name, []).append(label)
-    assumed = [f"{name} [{', '.join(platforms)}]" for name, platforms in assumers.items()]
-    return [*blocks, Note("assumed:", kind="strong"), Items(assumed, indent=2)]
+            labels_by_assumption.setdefault(name, []).append(label)
+    assumptions = [
+        f"{name} [{', '.join(platforms)}]" for name, platforms in labels_by_assumption.items()
+    ]
+    return [*blocks, Note("assumed:", kind="strong"), Items(assumptions, indent=2)]
