@@ -57,9 +57,11 @@ def require_scale(kind: str, scale: Any) -> None:
 def require_all_ranks(tag: str, replicas: Any, count: int) -> None:
     """Refuse the ranks of a rendezvous that are not as many as all ranks."""
     if not isinstance(replicas, Sequence) or len(replicas) != count:
-        met = f"{len(replicas)} of {count} ranks" if isinstance(replicas, Sequence) else replicas
+        participants = (
+            f"{len(replicas)} of {count} ranks" if isinstance(replicas, Sequence) else replicas
+        )
         raise CollectiveMisused(
-            f"xm.rendezvous({tag!r}) of {met}",
+            f"xm.rendezvous({tag!r}) of {participants}",
             fix="leave `replicas` out: all ranks meet",
             line=program_line(),
         )
