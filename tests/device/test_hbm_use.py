@@ -43,8 +43,8 @@ class Cores:
 def nothing(monkeypatch):
     """No program is loaded, and the process has one core."""
     monkeypatch.setattr(watch, "own_cores", lambda: (0,))
-    monkeypatch.setattr(hbm_use, "_loaded", hbm_use.defaultdict(dict))
-    monkeypatch.setattr(hbm_use, "_running", {})
+    monkeypatch.setattr(hbm_use, "_loaded_programs", hbm_use.defaultdict(dict))
+    monkeypatch.setattr(hbm_use, "_running_kernels", {})
     monkeypatch.setattr(hbm_use, "_numbers", {})
     monkeypatch.setattr(hbm_use, "_load_counts", hbm_use.Counter())
     monkeypatch.setattr(hbm_use, "_next_number", hbm_use.count_from(1))

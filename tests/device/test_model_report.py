@@ -56,7 +56,7 @@ def test_a_graph_of_no_framework_is_answered():
     assert lines[0] == "it on trn2"
     assert lines[1].endswith("rows/s")
     assert "8 KiB of weights, 4 KiB of inputs" in lines[10]
-    assert found.whole.flop == 2 * 16 * 64 * 32
+    assert found.scaled_estimate.flop == 2 * 16 * 64 * 32
 
 
 @pytest.mark.slow_but_every(3)
@@ -73,7 +73,7 @@ def test_bound_and_use_follow_from_what_the_graph_computes_and_moves(chip, lnc, 
     core = arch.target(chip).core
     peak = lnc * 2 * core.pe_rows * core.pe_columns * core.tensor_clock_hz
     rate = RATES[chip, lnc]
-    whole = found.whole
+    whole = found.scaled_estimate
     assert whole.bound_s == pytest.approx(max(flop * core.fp32_passes / peak, nbytes / rate))
     assert (whole.flop, whole.hbm_bytes) == (flop, nbytes)
     assert whole.mfu == pytest.approx(flop / (peak * whole.device_time_s))
@@ -98,7 +98,7 @@ def test_a_limit_that_binds_is_said_beside_the_time(monkeypatch):
     )
     found = report_model(Subject("it", product(16, 32)), "trn2", lnc=1)
     assert found.text(400).splitlines()[4] == "  limit       room in SBUF: none"
-    assert found.whole.notes == ("room in SBUF: none",)
+    assert found.scaled_estimate.notes == ("room in SBUF: none",)
 
 
 def test_what_aws_refuses_is_an_error_under_the_policy_chip(monkeypatch):
@@ -175,7 +175,7 @@ class Told:
 
 def test_a_program_is_scaled_to_the_time_that_plans_tell():
     found = report_model(planned(1e-3), "trn2", lnc=1)
-    program_estimate, whole = found.program_estimate, found.whole
+    program_estimate, whole = found.program_estimate, found.scaled_estimate
     assert found.time_s == whole.time_s == pytest.approx(1e-3)
     assert found.scale == pytest.approx(1e-3 / program_estimate.time_s)
     assert whole.mfu == pytest.approx(program_estimate.mfu / found.scale)
@@ -197,7 +197,7 @@ def test_the_json_has_the_numbers_of_the_text():
     assert (plain["target"], plain["lnc"], plain["subject"]) == ("trn2", 2, "it")
     assert plain["estimate"] == found.estimate.as_dict()
     assert plain["program_s"] * plain["scale"] == pytest.approx(found.time_s)
-    assert plain["bound_s"] == found.whole.bound_s
+    assert plain["bound_s"] == found.scaled_estimate.bound_s
     assert plain["bound"] in ("products", "HBM", "links")
     assert (plain["exchanges"], plain["missing"], plain["neuronx_cc"]) == ([], [], [])
     assert plain["memory_bytes"] == found.plan.peak_bytes

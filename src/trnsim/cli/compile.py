@@ -340,7 +340,7 @@ def _write_report_files(
     """Write one report of a model on all chips; returns the kind and path of each file."""
     tell(f"{name}: report")
     runs = [chip_report.run() for chip_report in models]
-    report = report_of(runs, [chip_report.whole for chip_report in models])
+    report = report_of(runs, [chip_report.scaled_estimate for chip_report in models])
     page = write_report(report, folder, name)
     files = [("report", page), ("stored", page.with_suffix(".json"))]
     for chip_report, run in zip(models, runs, strict=True):

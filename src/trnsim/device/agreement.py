@@ -77,7 +77,7 @@ class CallArguments:
         return self.elements >= 0
 
     @property
-    def comparable(self) -> tuple[Any, ...]:
+    def comparison_key(self) -> tuple[Any, ...]:
         """The part that must be equal in all ranks of a group, or in sender and receiver."""
         if self.is_point_to_point:
             dtype = self.tensors.partition("[")[0]
@@ -282,15 +282,15 @@ class Agreement:
         self, call: PendingCall, by_rank: Mapping[int, CallArguments]
     ) -> CallFailure | None:
         """The failure of a call whose other ranks have ended, or wait for this rank; else None."""
-        missing = [rank for rank in call.ranks if rank not in by_rank]
-        ended = [rank for rank in missing if alive.has_ended(self._lock_path(rank))]
-        if ended:
+        missing_ranks = [rank for rank in call.ranks if rank not in by_rank]
+        ended_ranks = [rank for rank in missing_ranks if alive.has_ended(self._lock_path(rank))]
+        if ended_ranks:
             by_rank = self._arrived_arguments(call)  # again: it may publish just before its end
-            ended = [rank for rank in ended if rank not in by_rank]
-        if ended:
+            ended_ranks = [rank for rank in ended_ranks if rank not in by_rank]
+        if ended_ranks:
             earlier_texts = self._published_texts(call._replace(number=max(call.number - 1, 0)))
-            return _ended_failure(call, ended, earlier_texts)
-        return self._deadlock(call, missing) if len(self._calling_threads) == 1 else None
+            return _ended_failure(call, ended_ranks, earlier_texts)
+        return self._deadlock(call, missing_ranks) if len(self._calling_threads) == 1 else None
 
     def _deadlock(self, own_call: PendingCall, missing: Sequence[int]) -> CallFailure | None:
         """The failure of ranks that wait for each other in a circle; None if there is none.
@@ -393,7 +393,7 @@ def _arguments_at(texts: Mapping[int, str], number: int) -> dict[int, CallArgume
 
 def disagreement(by_rank: Mapping[int, CallArguments]) -> CallFailure | None:
     """The reason why ranks with these arguments cannot begin; None where they agree."""
-    if len({arguments.comparable for arguments in by_rank.values()}) > 1:
+    if len({arguments.comparison_key for arguments in by_rank.values()}) > 1:
         if any(arguments.is_point_to_point for arguments in by_rank.values()):
             ranks = " and ".join(f"rank {rank}" for rank in sorted(by_rank))
             return CallFailure(f"{ranks} pass what does not fit\n{_table(by_rank)}", _MESSAGE_FIX)
@@ -436,20 +436,20 @@ def _count_mismatch(by_rank: Mapping[int, CallArguments]) -> CallFailure | None:
 
 
 def _ended_failure(
-    call: PendingCall, ended: Sequence[int], earlier_texts: Mapping[int, str]
+    call: PendingCall, ranks: Sequence[int], earlier_texts: Mapping[int, str]
 ) -> CallFailure:
     is_pair = call.arguments.is_point_to_point
     call_kind = "call between these two" if is_pair else "collective of this group"
-    lines = [f"  rank {rank}: {_last_call(earlier_texts.get(rank), call_kind)}" for rank in ended]
-    who = ("rank " if len(ended) == 1 else "ranks ") + ", ".join(map(str, ended))
-    have = "has" if len(ended) == 1 else "have"
+    lines = [f"  rank {rank}: {_last_call(earlier_texts.get(rank), call_kind)}" for rank in ranks]
+    who = ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(map(str, ranks))
+    have = "has" if len(ranks) == 1 else "have"
     members = "" if is_pair else f" of ranks {list(call.ranks)}"
     return CallFailure(
         f"{call.arguments.name}{members} cannot begin: {who} {have} ended, and "
         f"this rank passed {call.arguments}\n" + "\n".join(lines),
         "look for the first error in the output of that process; where it has none, it made fewer "
         "calls than the others",
-        tuple(ended),
+        tuple(ranks),
     )
 
 

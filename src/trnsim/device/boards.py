@@ -53,7 +53,7 @@ class Boards:
     def meet(
         self, group: str, ranks: Sequence[int], number: int, text: str, patience_s: float
     ) -> bool:
-        """Publish a collective of a group; True once all `ranks` have, False if the store is asked.
+        """Publish a collective of a group; True once all `ranks` have, else False: ask the store.
 
         A rank is at most one collective of a group ahead, so it has two slots for them by turns.
         """
@@ -62,16 +62,16 @@ class Boards:
         offset = _MARK_BYTES + crc32(f"{group}/{number % 2}".encode()) % _SLOTS * _SLOT.size
         if self._rank_board is None:
             return False
-        shown_here = (number + 1, digest)  # an empty slot has 0
-        _SLOT.pack_into(self._rank_board, offset, *shown_here)
+        own_slot = (number + 1, digest)  # an empty slot has 0
+        _SLOT.pack_into(self._rank_board, offset, *own_slot)
         begun_s = time.monotonic()
-        readable = [board for board in boards if board is not None]
-        if len(readable) < len(boards):
+        mapped_boards = [board for board in boards if board is not None]
+        if len(mapped_boards) < len(boards):
             return False
-        for board in readable:
-            while (shown := _SLOT.unpack_from(board, offset)) != shown_here:
+        for board in mapped_boards:
+            while (slot := _SLOT.unpack_from(board, offset)) != own_slot:
                 waited_s = time.monotonic() - begun_s
-                if shown[0] == shown_here[0] or waited_s > patience_s:
+                if slot[0] == own_slot[0] or waited_s > patience_s:
                     return False
                 time.sleep(min(max(waited_s / _PAUSE_DIVISOR, _MIN_PAUSE_S), _MAX_PAUSE_S))
         return True

@@ -174,9 +174,9 @@ def are_collectives_under_way() -> bool:
 
 def note_buffer_use(buffers: Iterable[int]) -> None:
     """Tell every recording which buffers the next call touches."""
-    touched = list(buffers)
+    touched_buffers = list(buffers)
     for log in recordings:
-        log.note_buffer_use(touched)
+        log.note_buffer_use(touched_buffers)
 
 
 RECORD_VARIABLE: Final = "TRNSIM_RECORD"
@@ -203,12 +203,12 @@ def record_whole_program() -> bool:
 @contextmanager
 def without_recording() -> Generator[None]:
     """Context without recording: the caller records a larger call that contains the inner ones."""
-    before = recordings.copy()
+    earlier_recordings = recordings.copy()
     recordings.clear()
     try:
         yield
     finally:
-        recordings[:] = before
+        recordings[:] = earlier_recordings
 
 
 @contextmanager

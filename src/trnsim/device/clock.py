@@ -103,13 +103,13 @@ class Clock(Recording):
 
     def _merge_laps(self) -> None:
         """Merge the lap after each mark of a dead event into the lap before it, if there is one."""
-        live, laps = set(self._marks.values()), dict[int, Lap]()
-        last: Lap | None = None
+        live_marks, laps = set(self._marks.values()), dict[int, Lap]()
+        last_lap: Lap | None = None
         for number, lap in list(self._laps.items()):
-            if number in live or number == self._next_mark - 1:
-                laps[number] = last = lap
-            elif last is not None:
-                last.absorb(lap)
+            if number in live_marks or number == self._next_mark - 1:
+                laps[number] = last_lap = lap
+            elif last_lap is not None:
+                last_lap.absorb(lap)
         self._laps = laps
 
 

@@ -75,10 +75,10 @@ def collectives_blocks(log: Sequence[CollectiveCall], target: str) -> tuple[Bloc
             origins.append(time.origin)
         size, group = str(len(call.ranks)), _members(call.ranks)
         rows.append([call.kind, str(number), bytes_text(call.nbytes), size, group, algorithm, ms])
-    unique = [f"from {origin}" for origin in dict.fromkeys(origins)]
+    sources = [f"from {origin}" for origin in dict.fromkeys(origins)]
     floors = " or ".join(dict.fromkeys(call.floor.value for call in counts))
     head = Note(f"collectives of the whole program on {target}, {floors}")
-    return head, Table(columns(_TABLE_COLUMNS), rows), Items(unique, indent=2)
+    return head, Table(columns(_TABLE_COLUMNS), rows), Items(sources, indent=2)
 
 
 def _members(ranks: Sequence[int]) -> str:

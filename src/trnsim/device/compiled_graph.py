@@ -151,13 +151,14 @@ def _kind(graph: CompiledGraph) -> str:
 
 def _reason(kind: str, inputs: tuple[TensorSpec, ...], operators: tuple[str, ...]) -> str:
     """The reason for a compilation: new operators, other inputs, or another function."""
-    for earlier in reversed(_graphs):
-        if _kind(earlier) == kind and earlier.operators == operators:
-            for index, (old, new) in enumerate(zip(earlier.inputs, inputs, strict=False)):
+    for earlier_graph in reversed(_graphs):
+        if _kind(earlier_graph) == kind and earlier_graph.operators == operators:
+            for index, (old, new) in enumerate(zip(earlier_graph.inputs, inputs, strict=False)):
                 if old != new:
-                    was, now = spec_text(old), spec_text(new)
-                    return f"input {index} was {was} in {earlier.name} and is {now} here"
-            return f"as {earlier.name}, for another function"
+                    old_text, new_text = spec_text(old), spec_text(new)
+                    name = earlier_graph.name
+                    return f"input {index} was {old_text} in {name} and is {new_text} here"
+            return f"as {earlier_graph.name}, for another function"
     return "the first of its kind"
 
 

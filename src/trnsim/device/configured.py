@@ -72,9 +72,9 @@ def model_of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> S
 def _graphs_on_more_ranks(
     model: Architecture, model_pass: Pass, ranks: int, factor: float
 ) -> Iterator[tuple[int, WholeGraph]]:
-    """Numbers of ranks from `factor` times as many on that divide the heads, and their graphs.
+    """(number, graph) for numbers of ranks that divide the heads, from `factor` times `ranks` on.
 
-    A few are enough, as what a rank needs falls little where weights are no longer most of it.
+    A few are enough: a rank's memory falls little once weights are no longer most of it.
     """
     rank_numbers = [number for number in legal_ranks([model.decoder]) if number >= factor * ranks]
     for number in rank_numbers[:_MOST_LARGER_SPLITS]:

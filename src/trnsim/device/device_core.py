@@ -69,16 +69,16 @@ def device_core(chip: Target | None = None, cores: int | None = None) -> DeviceC
     """The device of this process, or of another chip, or of another number of cores."""
     chip = chip or target()
     if chip == target():
-        logical = logical_config()
+        default_cores = logical_config()
     else:
-        logical = model.logical_config(chip.chip) if makes_pairs(chip.core) else 1
-    physical = cores or logical
+        default_cores = model.logical_config(chip.chip) if makes_pairs(chip.core) else 1
+    physical_cores = cores or default_cores
     row = catalogue().chips[chip.chip]
     return DeviceCore(
         chip,
-        physical,
-        int(row.memory_bytes) // row.cores * physical,
-        peak_flop_per_s(chip.core) * physical,
+        physical_cores,
+        int(row.memory_bytes) // row.cores * physical_cores,
+        peak_flop_per_s(chip.core) * physical_cores,
         row.memory_bytes.provenance.source,
     )
 
@@ -106,16 +106,17 @@ def compiled_cores(chip: Target, flags: Flags, cores: int | None = None) -> int:
     Raises:
         BadInput: for flags that contradict NEURON_LOGICAL_NC_CONFIG, or `cores`.
     """
-    flagged, configured = flags.logical_nc_config, configured_cores()
-    requested = cores or (None if configured is None else device_core(chip).physical_cores)
-    if flagged is not None and requested not in (None, flagged):
-        setting = f"--lnc {cores}" if cores else "=".join(configured or ())
+    flag_cores, configuration = flags.logical_nc_config, configured_cores()
+    requested_cores = cores or (None if configuration is None else device_core(chip).physical_cores)
+    if flag_cores is not None and requested_cores not in (None, flag_cores):
+        setting = f"--lnc {cores}" if cores else "=".join(configuration or ())
         raise BadInput(
-            f"--logical-nc-config={flagged} and {setting} on {chip.name}; legal: the same number",
+            f"--logical-nc-config={flag_cores} and {setting} on {chip.name}; legal: the same "
+            "number",
             fix="leave one of the two out: the compiler's and the runtime's must agree",
             source=_LOGICAL_SOURCE,
         )
-    return requested or flagged or device_core(chip).physical_cores
+    return requested_cores or flag_cores or device_core(chip).physical_cores
 
 
 def require_same_cores(flags: Flags) -> None:
@@ -124,12 +125,12 @@ def require_same_cores(flags: Flags) -> None:
     Raises:
         BadInput: for such flags.
     """
-    flagged, physical = flags.logical_nc_config, device_core().physical_cores
-    if flagged not in (None, physical):
+    flag_cores, device_cores = flags.logical_nc_config, device_core().physical_cores
+    if flag_cores not in (None, device_cores):
         raise BadInput(
-            f"--logical-nc-config={flagged} on {target().name}; legal: {physical}, as a device of "
-            "this process has",
-            fix=f"{CORES_VARIABLE}={flagged}: the compiler's and the runtime's must agree",
+            f"--logical-nc-config={flag_cores} on {target().name}; legal: {device_cores}, as a "
+            "device of this process has",
+            fix=f"{CORES_VARIABLE}={flag_cores}: the compiler's and the runtime's must agree",
             source=_LOGICAL_SOURCE,
         )
 

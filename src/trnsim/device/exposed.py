@@ -55,12 +55,12 @@ def moments(times_s: Sequence[float], spans: Mapping[int, CallSpan], first: int)
         for number, span in spans.items()
         if span.awaited is not None
     ]
-    in_order: list[Moment] = []
+    step_moments: list[Moment] = []
     previous = 0
     for call, _, kind, number in sorted(marks, key=lambda mark: mark[:2]):
-        in_order.append(Moment(sum(times_s[previous:call]), kind, number))
+        step_moments.append(Moment(sum(times_s[previous:call]), kind, number))
         previous = call
-    return [*in_order, Moment(sum(times_s[previous:]), "end")]
+    return [*step_moments, Moment(sum(times_s[previous:]), "end")]
 
 
 def overlap(step: Iterable[Moment], times_s: Mapping[int, float]) -> Overlap:

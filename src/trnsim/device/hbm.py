@@ -153,10 +153,10 @@ class DeviceMemory:
             f"{_size_text(row_bytes[row]):>12} {counts[row]:>8}  {row[0]}  {row[1]}".rstrip()
             for row in rows[:_TABLE_ROWS]
         ]
-        omitted = rows[_TABLE_ROWS:]
-        if omitted:
-            count = sum(counts[row] for row in omitted)
-            nbytes = sum(row_bytes[row] for row in omitted)
+        other_rows = rows[_TABLE_ROWS:]
+        if other_rows:
+            count = sum(counts[row] for row in other_rows)
+            nbytes = sum(row_bytes[row] for row in other_rows)
             lines.append(f"{_size_text(nbytes):>12} {count:>8}  others")
         return "\n".join(lines)
 

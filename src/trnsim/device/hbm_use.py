@@ -79,9 +79,9 @@ class Loadable(Protocol):
         ...
 
 
-_loaded: Final[defaultdict[int, dict[Hashable, Loadable]]] = defaultdict(dict)
+_loaded_programs: Final[defaultdict[int, dict[Hashable, Loadable]]] = defaultdict(dict)
 """Programs of each device, by their keys."""
-_running: Final[dict[tuple[int, int], _Running]] = {}
+_running_kernels: Final[dict[tuple[int, int], _Running]] = {}
 """Running kernels outside of a framework, by thread and rank."""
 _numbers: Final[dict[tuple[int, Hashable], int]] = {}
 """Numbers of programs, by device and key."""
@@ -92,7 +92,7 @@ _load_counts: Final[Counter[int]] = Counter()
 
 def load(core: int, key: Hashable, program: Loadable) -> None:
     """Note that a program runs on neuron:`core`, and stays loaded; `key` identifies it."""
-    programs = _loaded[core]
+    programs = _loaded_programs[core]
     if key not in programs:
         _numbers[core, key] = next(_next_number)
         _load_counts[core] += 1
@@ -101,22 +101,24 @@ def load(core: int, key: Hashable, program: Loadable) -> None:
 
 def note_kernel_start(team: Team, title: str, rank: int) -> None:
     """Note that this thread begins to run a kernel on the device of a rank."""
-    _running[get_ident(), rank] = _Running(team, title, next(_next_number))
+    _running_kernels[get_ident(), rank] = _Running(team, title, next(_next_number))
     _load_counts[rank] += 1
 
 
 def note_kernel_end() -> None:
     """Note that the kernels which this thread began to run are over."""
     thread = get_ident()
-    for key in [key for key in list(_running) if key[0] == thread]:
-        _running.pop(key, None)
+    for key in [key for key in list(_running_kernels) if key[0] == thread]:
+        _running_kernels.pop(key, None)
 
 
 def by_category(core: int, lnc: int) -> dict[str, float]:
     """The bytes of each category of `MEMORY` on neuron:`core`, of `lnc` physical cores."""
     memories = hbm.used_memories()
-    kernels = [running.team.hbm for (_, rank), running in list(_running.items()) if rank == core]
-    programs = list(_loaded[core].values()) if core in _loaded else []
+    kernels = [
+        running.team.hbm for (_, rank), running in list(_running_kernels.items()) if rank == core
+    ]
+    programs = list(_loaded_programs[core].values()) if core in _loaded_programs else []
     tensors = memories[core].live_bytes if core < len(memories) else 0
     constants = sum(program.constant_bytes for program in programs)
     scratchpads = [program.scratchpad_bytes for program in programs]
@@ -133,18 +135,18 @@ def by_category(core: int, lnc: int) -> dict[str, float]:
 
 def loaded_models(core: int, number: int) -> list[LoadedModel]:
     """The programs that are loaded on neuron:`core`, the `number`-th core of the instance."""
-    programs = list(_loaded[core].items()) if core in _loaded else []
-    loaded = [
+    programs = list(_loaded_programs[core].items()) if core in _loaded_programs else []
+    models = [
         LoadedModel(
             _numbers[core, key], program.name, number, program.constant_bytes, is_running=False
         )
         for key, program in programs
     ]
-    return loaded + [
+    return models + [
         LoadedModel(
             running.number, running.title, number, running.team.hbm.constants, is_running=True
         )
-        for (_, rank), running in list(_running.items())
+        for (_, rank), running in list(_running_kernels.items())
         if rank == core
     ]
 

@@ -158,12 +158,12 @@ class KernelCall:
     def run(self, tensors: Sequence[Any], chip: str) -> tuple[Any, Outline]:
         """The kernel's results on CPU tensors, which it may write in place, and its outline."""
         args, kwargs = self.arguments(tensors)
-        observed = _ObservedKernel(self.kernel, tensors)
+        observed_kernel = _ObservedKernel(self.kernel, tensors)
         with OBSERVERS.paused():  # the caller records the call
-            run = emulate(observed, args, kwargs, target=chip, is_simulator=False)
+            run = emulate(observed_kernel, args, kwargs, target=chip, is_simulator=False)
         outline = _outlines.get((self, chip))
         if outline is None or outline.timelines is not run.timelines:
-            outline = _outlines[self, chip] = _outline(observed, run)
+            outline = _outlines[self, chip] = _outline(observed_kernel, run)
         return run.outputs, outline
 
     def values(self, arrays: Sequence[Any], chip: str) -> list[Any]:
@@ -178,12 +178,14 @@ class KernelCall:
             EmulatorError: for anything that the chip would refuse, at the kernel's own line.
         """
         arrays = [np.empty(spec.shape, spec.type.numpy_dtype()) for spec in self.specs]
-        observed = _ObservedKernel(self.kernel, arrays)
+        observed_kernel = _ObservedKernel(self.kernel, arrays)
         args, kwargs = self.arguments(arrays)
         # The user did not launch this run, so no report lists it.
         with collecting(), OBSERVERS.paused():
-            run = emulate(observed, args, kwargs, target=chip, is_simulator=False, numerics=False)
-        outline = _outlines[self, chip] = _outline(observed, run)
+            run = emulate(
+                observed_kernel, args, kwargs, target=chip, is_simulator=False, numerics=False
+            )
+        outline = _outlines[self, chip] = _outline(observed_kernel, run)
         return outline
 
     def outline(self, chip: str) -> Outline:
@@ -230,7 +232,7 @@ class _ObservedKernel:
         return boundary.leave(self.returned)
 
 
-def _outline(observed: _ObservedKernel, run: Run) -> Outline:
+def _outline(observed_kernel: _ObservedKernel, run: Run) -> Outline:
     written_serials = {
         serial
         for timeline in run.timelines
@@ -239,15 +241,17 @@ def _outline(observed: _ObservedKernel, run: Run) -> Outline:
     }
     written = tuple(
         position
-        for position, tensor in sorted(observed.entered.items())
+        for position, tensor in sorted(observed_kernel.entered.items())
         if tensor.storage.serial in written_serials
     )
-    results = _specs(observed.returned)
-    returned_serials = {tensor.storage.serial for tensor in results_in(results, observed.returned)}
+    results = _specs(observed_kernel.returned)
+    returned_serials = {
+        tensor.storage.serial for tensor in results_in(results, observed_kernel.returned)
+    }
     unreturned = tuple(
         position
         for position in written
-        if observed.entered[position].storage.serial not in returned_serials
+        if observed_kernel.entered[position].storage.serial not in returned_serials
     )
     timeline = run.timeline
     totals = [Totals(t.program) for t in run.timelines]
@@ -260,12 +264,18 @@ def _outline(observed: _ObservedKernel, run: Run) -> Outline:
         sum(total.of("hbm_read_bytes") + total.of("hbm_write_bytes") for total in totals),
         busy_s(timeline),
     )
-    spilled = sum(
+    spilled_bytes = sum(
         use.nbytes for t in run.timelines for use in t.program.uses.values() if use.is_spill
     )
-    scratchpad_bytes = observed.hbm.scratchpad + spilled
+    scratchpad_bytes = observed_kernel.hbm.scratchpad + spilled_bytes
     return Outline(
-        written, unreturned, results, cost, run.timelines, observed.hbm.constants, scratchpad_bytes
+        written,
+        unreturned,
+        results,
+        cost,
+        run.timelines,
+        observed_kernel.hbm.constants,
+        scratchpad_bytes,
     )
 
 

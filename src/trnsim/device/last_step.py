@@ -54,10 +54,10 @@ def last_step(recording: Recording, target: str) -> LastStep:
     spans = {0: step_span(events)}
     program, runs = "", 0
     if not any(event.phase is StepPhase.optimizer for event in events):
-        repeated = _repeated_program(events, times)
-        if repeated is not None:
-            program = repeated.name
-            spans = _last_run_spans(repeated, events)
+        repeated_program = _repeated_program(events, times)
+        if repeated_program is not None:
+            program = repeated_program.name
+            spans = _last_run_spans(repeated_program, events)
     steps: dict[int, list[CallEvent]] = {}
     time_s: dict[int, float] = {}
     for core in sorted({event.core for event in events}):

@@ -29,10 +29,10 @@ def compute_in_lockstep(
     for nodes in _exchange_rounds(graphs):
         for rank in ranks:
             rank.compute_next()
-        exchanged = _exchange_values(
+        results = _exchange_values(
             nodes, [rank.operand(node) for rank, node in zip(ranks, nodes, strict=True)]
         )
-        for rank, node, array in zip(ranks, nodes, exchanged, strict=True):
+        for rank, node, array in zip(ranks, nodes, results, strict=True):
             rank.arrays[node.result.number] = array
     for rank in ranks:
         rank.compute_next()

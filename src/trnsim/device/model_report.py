@@ -167,7 +167,7 @@ class ModelReport:
         return self.time_s / program_s if program_s else 1.0
 
     @cached_property
-    def whole(self) -> ModelEstimate:
+    def scaled_estimate(self) -> ModelEstimate:
         """The estimate of the program with its parts scaled to the time."""
         likely_s = self.estimate.quantile_s("p10"), self.estimate.quantile_s("p90")
         if self.planned is None:
@@ -219,7 +219,7 @@ class ModelReport:
             ("minimum", self._bound()),
             ("use", self._use()),
             ("program", self._program()),
-            ("modules", self.whole.longest_modules(_LISTED_PARTS)),
+            ("modules", self.scaled_estimate.longest_modules(_LISTED_PARTS)),
             ("operations", self._operations()),
             ("exchanges", self._exchange_text()),
             ("memory", self._memory()),
@@ -244,7 +244,7 @@ class ModelReport:
 
     def as_dict(self) -> dict[str, object]:
         """The report as plain values, with SI units in the names."""
-        whole = self.whole
+        whole = self.scaled_estimate
         return {
             "target": self.program.target,
             "lnc": self.program.lnc,
@@ -309,10 +309,10 @@ class ModelReport:
 
     def _sources(self) -> list[str]:
         estimate = self.estimate
-        beyond = [f"extrapolated: {reason}" for reason in estimate.extrapolations]
+        remarks = [f"extrapolated: {reason}" for reason in estimate.extrapolations]
         if self.no_plan_reason:
-            beyond.append(f"plans cannot be asked: {self.no_plan_reason}")
-        return [*dict.fromkeys(estimate.sources.values()), *beyond, *estimate.conditions]
+            remarks.append(f"plans cannot be asked: {self.no_plan_reason}")
+        return [*dict.fromkeys(estimate.sources.values()), *remarks, *estimate.conditions]
 
     def _rate(self) -> str:
         name, number = self.subject.items
@@ -320,7 +320,7 @@ class ModelReport:
         return f", {rate}" if number else ""
 
     def _bound(self) -> str:
-        whole = self.whole
+        whole = self.scaled_estimate
         limit = {
             "products": f"{count_text(whole.flop / 1e9)} GFLOP of products at the peak",
             "HBM": f"{bytes_text(whole.hbm_bytes)} once over HBM",
@@ -330,7 +330,7 @@ class ModelReport:
         return f"{time_text(whole.bound_s)}: {limit}; the time is {times} times that"
 
     def _use(self) -> str:
-        whole = self.whole
+        whole = self.scaled_estimate
         core = "a core's" if self.program.lnc == 1 else "both cores'"
         return (
             f"MFU {percent_text(whole.mfu)} of {core} bf16 peak ({whole.flop / 1e9:.3g} GFLOP), "
@@ -416,23 +416,27 @@ def report_model(
     """
     model = subject.model_graph
     is_strict = state.policy == "chip"
-    refused = refusals(model.graph, target, flags, calls=model.calls, origins=model.origins)
-    require_accepted(refused, is_strict=is_strict)
-    graph, exchanged = without_exchanges(apply_casts(model.graph, flags))
+    model_refusals = refusals(model.graph, target, flags, calls=model.calls, origins=model.origins)
+    require_accepted(model_refusals, is_strict=is_strict)
+    graph, exchanges = without_exchanges(apply_casts(model.graph, flags))
     plan = memory_plan(graph, model.names)
     cores = logical_core_size(compiled_cores(arch.target(target), flags, lnc), Flags(), target)
     _require_room(subject, plan, device_core(arch.target(target), cores), (target, flags))
-    times = [exchange_time(exchange, target, cores) for exchange in exchanged]
-    timed = tuple((exchange, time.time_s) for exchange, time in zip(exchanged, times, strict=True))
+    times = [exchange_time(exchange, target, cores) for exchange in exchanges]
+    timed_exchanges = tuple(
+        (exchange, time.time_s) for exchange, time in zip(exchanges, times, strict=True)
+    )
     program = compiler.compile(
         model.graph, target, lnc=cores, flags=flags, weights=model.weights, tell=tell
     )
-    too_many = [Refusal(code, n) for code, n in instruction_refusals(program.instructions)]
-    require_accepted(too_many, is_strict=is_strict)
-    notes = (*flags.notes, *map(str, (*refused, *too_many)))
-    planned, no_plan_reason = _plan_estimate(subject, target, cores, flags)
+    size_refusals = [Refusal(code, n) for code, n in instruction_refusals(program.instructions)]
+    require_accepted(size_refusals, is_strict=is_strict)
+    notes = (*flags.notes, *map(str, (*model_refusals, *size_refusals)))
+    plan_estimate, no_plan_reason = _plan_estimate(subject, target, cores, flags)
     least_s = sum(time.least_s for time in times)
-    return ModelReport(subject, program, timed, least_s, plan, notes, planned, no_plan_reason)
+    return ModelReport(
+        subject, program, timed_exchanges, least_s, plan, notes, plan_estimate, no_plan_reason
+    )
 
 
 def _plan_estimate(
@@ -483,12 +487,13 @@ def _require_room(
 
 def _fitting_ranks(subject: Subject, plan: MemoryPlan, device: DeviceCore, flags: Flags) -> str:
     """The fewest ranks whose share of the model fits, in words."""
-    others = "ask for a smaller batch or a shorter sequence"
+    other_fixes = "ask for a smaller batch or a shorter sequence"
     if subject.graphs_on_more_ranks is None:
-        return f"split it over more ranks (--tp), or {others}"
+        return f"split it over more ranks (--tp), or {other_fixes}"
     for ranks, larger_split in subject.graphs_on_more_ranks(plan.peak_bytes / device.hbm_bytes):
         graph, _ = without_exchanges(apply_casts(larger_split.graph, flags))
-        less = memory_plan(graph, larger_split.names)
-        if not list(memory_refusals(less, device.hbm_bytes)):
-            return f"--tp {ranks}, of which a rank needs {bytes_text(less.peak_bytes)}, or {others}"
-    return f"{others}: no --tp that divides its heads makes it fit"
+        smaller_plan = memory_plan(graph, larger_split.names)
+        if not list(memory_refusals(smaller_plan, device.hbm_bytes)):
+            rank_bytes = bytes_text(smaller_plan.peak_bytes)
+            return f"--tp {ranks}, of which a rank needs {rank_bytes}, or {other_fixes}"
+    return f"{other_fixes}: no --tp that divides its heads makes it fit"

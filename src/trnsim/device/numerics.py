@@ -91,12 +91,12 @@ def numerics(kind: Numerics, *, is_stochastic: bool | None = None) -> Generator[
         kind: the mode.
         is_stochastic: true if `fast` rounds stochastically; None leaves that as it is.
     """
-    before = mode.kind, mode.is_stochastic, mode.host_fallbacks
+    earlier_state = mode.kind, mode.is_stochastic, mode.host_fallbacks
     mode.kind = _mode_of(kind)
     mode.is_stochastic = mode.is_stochastic if is_stochastic is None else is_stochastic
     mode.host_fallbacks = inner_count = Counter[str]()
     try:
         yield inner_count
     finally:
-        mode.kind, mode.is_stochastic, mode.host_fallbacks = before
+        mode.kind, mode.is_stochastic, mode.host_fallbacks = earlier_state
         mode.host_fallbacks += inner_count

@@ -118,16 +118,18 @@ class WorkRecording(Recording):
             self._compute_times()
 
     def _compute_times(self) -> None:
-        new, self._new_calls = self._new_calls, Counter()
+        new_calls, self._new_calls = self._new_calls, Counter()
         exchanges, self._exchanges = self._exchanges, Counter()
-        if not (new or exchanges):
+        if not (new_calls or exchanges):
             return
         # The modules for times are loaded with the first reader: other programs do without.
         from trnsim.device.call_time import time_of  # noqa: PLC0415
         from trnsim.device.rank_placement import placed_time  # noqa: PLC0415
         from trnsim.lower.lowering import weighted_sum  # noqa: PLC0415
 
-        for (core, call), number in [*new.items()]:  # a call may be under way in another thread
+        for (core, call), number in [
+            *new_calls.items()
+        ]:  # a call may be under way in another thread
             time = self._times.get(call)
             if time is None:
                 time = self._times[call] = time_of(call, target().name)
@@ -136,10 +138,10 @@ class WorkRecording(Recording):
         for exchange, number in [*exchanges.items()]:
             kind = kind_of(exchange.kind)
             if kind is not None:
-                took = placed_time(
+                collective_time = placed_time(
                     kind, exchange.nbytes, [exchange.ranks], target().name, exchange.floor
                 )
-                self.elapsed_s[0] += number * took.time_s
+                self.elapsed_s[0] += number * collective_time.time_s
 
     def _add(
         self,
@@ -217,13 +219,17 @@ class _Watch:
         # A change within the file system's grain of time would be missed, so look once more.
         is_settled = abs(time.time_ns() - changed_ns) > _TIMESTAMP_GRAIN_NS
         self._faults_ns = changed_ns if is_settled else -1
-        lasting = [request for request in hardware.injected_faults(folder) if request.is_active()]
+        active_faults = [
+            request for request in hardware.injected_faults(folder) if request.is_active()
+        ]
         requests: dict[int, hardware.StoredFault] = {}
         for index, core in enumerate(self.cores):
             device, core_of_device = self._place(core)
-            striking = [request for request in lasting if request.strikes(core_of_device, device)]
-            if striking:
-                requests[index] = striking[0]
+            core_faults = [
+                request for request in active_faults if request.strikes(core_of_device, device)
+            ]
+            if core_faults:
+                requests[index] = core_faults[0]
         faults.pending_faults.clear()
         faults.pending_faults.update(requests)
 

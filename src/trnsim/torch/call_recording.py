@@ -60,13 +60,13 @@ class CallWatcher(Protocol):
     While a watcher is in `watchers`, calls are not added to the recordings of `call_log`.
     """
 
-    def called(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
+    def note_call(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
         """Note a call that has run."""
 
-    def launched(self, call: KernelCall, args: Sequence[Any], results: Sequence[Any]) -> None:
+    def note_kernel(self, call: KernelCall, args: Sequence[Any], results: Sequence[Any]) -> None:
         """Note an NKI kernel that has run, with the tensors that it has written or made."""
 
-    def exchanged(self, exchange: RecordedExchange) -> None:
+    def note_exchange(self, exchange: RecordedExchange) -> None:
         """Note a collective or a message that has run."""
 
 
@@ -80,7 +80,7 @@ def watched_kernel(name: str, kernel: Kernel) -> Kernel:
     def call_and_tell(*args: Any, **kwargs: Any) -> Any:
         result = kernel(*args, **kwargs)
         for watcher in watchers:
-            watcher.called(name, args, kwargs, result)
+            watcher.note_call(name, args, kwargs, result)
         return result
 
     return call_and_tell
@@ -118,7 +118,7 @@ def lazy_recorded_kernel(name: str, make: Callable[[], tuple[Kernel, Kernel | No
         if call_log.recordings:
             _record_call(name, args, kwargs, result)
         for watcher in watchers:
-            watcher.called(name, args, kwargs, result)
+            watcher.note_call(name, args, kwargs, result)
         return result
 
     return call_and_record

@@ -53,10 +53,10 @@ def train(seed: int = 0, steps: int = 20, target: str = "trn2") -> TrainingResul
         steps: number of training steps.
         target: the chip whose time is given, such as "trn2".
     """
-    with recording() as recorded:
-        device = _losses(torch.device(DEVICE_TYPE), seed, steps)
-    losses = {"neuron": device, "cpu": _losses(torch.device("cpu"), seed, steps)}
-    calls = [event.call for event in recorded.events if isinstance(event.call, CompiledGraph)]
+    with recording() as calls_log:
+        device_losses = _losses(torch.device(DEVICE_TYPE), seed, steps)
+    losses = {"neuron": device_losses, "cpu": _losses(torch.device("cpu"), seed, steps)}
+    calls = [event.call for event in calls_log.events if isinstance(event.call, CompiledGraph)]
     times = [call.time(target) for call in dict.fromkeys(calls)]
     pairs = zip(losses["neuron"], losses["cpu"], strict=True)
     return TrainingResult(

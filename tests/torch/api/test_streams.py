@@ -34,6 +34,7 @@ def test_the_time_between_events_is_that_of_the_kernels():
     end.record()
     assert 0 < once < 1
     assert start.elapsed_time(end) == pytest.approx(2 * once)
+    assert end.elapsed_time(start) == -start.elapsed_time(end)
 
 
 def test_what_has_no_time_is_named_between_events():

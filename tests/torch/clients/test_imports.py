@@ -1,4 +1,5 @@
 import sys
+from importlib.util import spec_from_file_location
 
 import pytest
 
@@ -45,3 +46,20 @@ def test_a_package_that_is_not_there_is_missing_as_before():
     when_imported("no_such_client", patch)
     with pytest.raises(ModuleNotFoundError, match="no_such_client"):
         __import__("no_such_client")
+
+
+@pytest.mark.usefixtures("package")
+def test_a_package_that_is_installed_in_place_is_served(monkeypatch, tmp_path):
+    class Finder:
+        """Finds the package in a folder that is not on the path, as pip's finder does."""
+
+        def find_spec(self, name, *_):
+            file = tmp_path / "elsewhere" / "in_place.py"
+            return spec_from_file_location(name, file) if name == "in_place" else None
+
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "in_place.py").write_text("KNOWN = ['cpu']\n")
+    sys.meta_path.append(Finder())
+    when_imported("in_place", patch)
+    assert __import__("in_place").KNOWN == ["cpu", "neuron"]
+    monkeypatch.delitem(sys.modules, "in_place")

@@ -34,10 +34,10 @@ def release(monkeypatch):
 def made(*replaces):
     return Plugin(
         package="a-client",
-        tested=("1.2", "2"),
+        tested_releases=("1.2", "2"),
         module="a_client.place",
-        replaces=replaces,
-        why="it knows the CPU alone",
+        replaced_names=replaces,
+        reason="it knows the CPU alone",
         source="a_client 1.2 place.py",
         apply=lambda module: setattr(module, "served", True),
     )

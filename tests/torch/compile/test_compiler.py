@@ -58,7 +58,7 @@ def test_a_compiled_model_trains_as_on_the_cpu():
 
 
 def test_a_compiled_graph_is_loaded_where_it_runs(monkeypatch):
-    monkeypatch.setattr(hbm_use, "_loaded", defaultdict(dict))
+    monkeypatch.setattr(hbm_use, "_loaded_programs", defaultdict(dict))
 
     def scaled(x):
         scale = torch.tensor([1.0, 2.0, 3.0, 4.0]).to(x.device)

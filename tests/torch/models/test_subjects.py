@@ -31,10 +31,10 @@ def test_a_dozen_lines_say_what_a_graph_takes(tmp_path):
     ]
     assert lines[0] == "net.py on trn2"
     # 4 bytes of 64 x 32 weights, 32 biases, 16 x 64 given and 16 x 32 made.
-    assert found.whole.hbm_bytes == 4 * (64 * 32 + 32 + 16 * 64 + 16 * 32)
+    assert found.scaled_estimate.hbm_bytes == 4 * (64 * 32 + 32 + 16 * 64 + 16 * 32)
     assert "14.1 KiB once over HBM" in lines[4]
     assert "6.55e-05 GFLOP" in lines[5]
-    assert found.whole.bound_s < found.program.device_time_s < found.time_s
+    assert found.scaled_estimate.bound_s < found.program.device_time_s < found.time_s
     assert lines[9] == "  exchanges   none: one rank"
     assert "8.12 KiB of weights, 4 KiB of inputs" in lines[10]
     assert lines[11] == "  missing     nothing: every operator has a time"
@@ -79,7 +79,7 @@ def test_a_logical_core_of_two_has_two_shares_of_everything(tmp_path):
     one, two = (answer(tmp_path, 2048, 2048, "meta", 2048, lnc=lnc) for lnc in (1, 2))
     assert two.text(400).splitlines()[0] == "net.py on trn2 (LNC=2)"
     assert 0.5 < two.program.device_time_s / one.program.device_time_s < 0.6
-    assert two.whole.bound_s == pytest.approx(one.whole.bound_s / 2)
+    assert two.scaled_estimate.bound_s == pytest.approx(one.scaled_estimate.bound_s / 2)
     assert "of both cores' bf16 peak" in two.text(400)
     assert "of 24 GiB of a logical NeuronCore" in two.text(400)
     assert "of 12 GiB of a NeuronCore" in one.text(400)

@@ -58,8 +58,8 @@ def test_a_call_belongs_to_the_innermost_operator_around_its_mark():
     ]
     found = profiled_window(events, [launch(0)], "trn2")
     assert [span.launcher.name() for span in found.spans] == ["addmm"]
-    assert names(found.host) == ["linear", "addmm", "after"]
-    assert names(found.hidden) == ["addmm of the host", f"{MARK}0"]
+    assert names(found.host_events) == ["linear", "addmm", "after"]
+    assert names(found.hidden_events) == ["addmm of the host", f"{MARK}0"]
 
 
 def test_an_operator_that_was_called_by_another_of_the_device_stays():
@@ -71,7 +71,7 @@ def test_an_operator_that_was_called_by_another_of_the_device_stays():
     ]
     found = profiled_window(events, [launch(0), launch(1)], "trn2")
     assert [span.launcher.name() for span in found.spans] == ["inner", "outer"]
-    assert names(found.host) == ["outer", "inner"]
+    assert names(found.host_events) == ["outer", "inner"]
 
 
 def test_a_function_of_python_is_no_operator_and_hidden_inside_one():
@@ -83,7 +83,7 @@ def test_a_function_of_python_is_no_operator_and_hidden_inside_one():
     ]
     found = profiled_window(events, [launch(0)], "trn2")
     assert [span.launcher.name() for span in found.spans] == ["add"]
-    assert names(found.host) == ["main", "add"]
+    assert names(found.host_events) == ["main", "add"]
 
 
 def test_events_that_begin_together_nest_in_the_order_of_their_numbers():

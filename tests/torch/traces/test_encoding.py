@@ -4,13 +4,19 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
-from trnsim.torch.traces.encoding import INT_MAX, MalformedProgram, checked_index, decoded, encoded
+from trnsim.torch.traces.encoding import (
+    INT_MAX,
+    MalformedProgram,
+    checked_index,
+    decode_argument,
+    encode_argument,
+)
 
 CORE = torch.device("neuron:0")
 
 
 def again(value):
-    return decoded(encoded(value, dict), [], CORE)
+    return decode_argument(encode_argument(value, dict), [], CORE)
 
 
 @pytest.mark.parametrize(
@@ -45,10 +51,10 @@ def test_nan_stays_nan_a_tuple_becomes_a_list_and_a_device_the_core():
 
 
 def test_a_reference_is_to_an_earlier_value():
-    assert decoded({"%": 1}, ["a", "b"], CORE) == "b"
+    assert decode_argument({"%": 1}, ["a", "b"], CORE) == "b"
     for number in (2, -1, 1.0, True, "0", None):
         with pytest.raises(MalformedProgram, match="a value"):
-            decoded({"%": number}, ["a", "b"], CORE)
+            decode_argument({"%": number}, ["a", "b"], CORE)
 
 
 @pytest.mark.parametrize(
@@ -67,12 +73,12 @@ def test_a_reference_is_to_an_earlier_value():
 )
 def test_nothing_else_is_read(value):
     with pytest.raises(MalformedProgram):
-        decoded(value, [], CORE)
+        decode_argument(value, [], CORE)
 
 
 def test_an_object_of_python_is_not_written():
     with pytest.raises(MalformedProgram, match="type object"):
-        encoded([object()], dict)
+        encode_argument([object()], dict)
 
 
 def test_an_index_is_below_the_count():

@@ -52,7 +52,7 @@ def test_the_time_is_that_of_trnsim_compile():
     assert compiled.report.plan.peak_bytes == report.plan.peak_bytes
     stored = compiled.program.estimate
     assert stored["estimate"]["p50_s"] == report.time_s
-    assert stored["bound"] == report.whole.binds
+    assert stored["bound"] == report.scaled_estimate.binds
 
 
 def test_states_stay_on_the_core_and_are_not_returned():

@@ -107,7 +107,7 @@ def write_folder(report: ModelReport, folder: Path, name: str) -> list[tuple[str
         BadInput: a file cannot be written.
     """
     run = report.run()
-    page = write_report(report_of([run], [report.whole]), folder, name)
+    page = write_report(report_of([run], [report.scaled_estimate]), folder, name)
     figures = Document(report.title, report.as_dict(), [], schema="compile/1")
     return [
         ("report", page),

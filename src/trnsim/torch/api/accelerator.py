@@ -88,13 +88,13 @@ _OWN_PACKAGES: Final = ("torch_neuron", "torch_neuronx")
 
 def _dispatched(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     """A function for the neuron device, or `original` if PyTorch has its own accelerator."""
-    ours = _FUNCTIONS.get(name, original)
+    own_function = _FUNCTIONS.get(name, original)
 
     def function(*args: Any) -> Any:
-        builtin = builtin_accelerator()
-        if builtin is None:
-            return ours(*args)
-        module = torch.get_device_module(builtin)
+        builtin_device = builtin_accelerator()
+        if builtin_device is None:
+            return own_function(*args)
+        module = torch.get_device_module(builtin_device)
         return getattr(module, _MODULE_FUNCTIONS[name], original)(*args)
 
     return function

@@ -102,18 +102,18 @@ def words_between(start: Tensor, end: Tensor, follower: Generator) -> int:
 
     `follower` is a generator with which to draw them again, up to the block of `end`.
     """
-    before, after = fields(start), fields(end)
-    if np.array_equal(before["block"], after["block"]):
-        return int(after["next"] - before["next"])
-    end_words = torch.from_numpy(_temper(after["block"]))
+    start_fields, end_fields = fields(start), fields(end)
+    if np.array_equal(start_fields["block"], end_fields["block"]):
+        return int(end_fields["next"] - start_fields["next"])
+    end_words = torch.from_numpy(_temper(end_fields["block"]))
     follower.set_state(start)
-    words, blocks = int(before["left"]) - 1, 1
+    words, blocks = int(start_fields["left"]) - 1, 1
     _draw(words, follower)
     while True:
         block_words = _draw(blocks * _BLOCK_WORDS, follower).view(blocks, _BLOCK_WORDS)
         matches = (block_words == end_words).all(1).nonzero()
         if len(matches):
-            return words + int(matches[0]) * _BLOCK_WORDS + int(after["next"])
+            return words + int(matches[0]) * _BLOCK_WORDS + int(end_fields["next"])
         words += blocks * _BLOCK_WORDS
         blocks = min(2 * blocks, _MOST_BLOCKS)
 

@@ -56,15 +56,15 @@ def register(library: Library) -> None:
     """Patch `torch.UntypedStorage` for this device alone, and pinned memory."""
     for name, kernel in {"_pin_memory": pin_memory, "is_pinned": is_pinned}.items():
         library.impl(name, kernel, "CPU", allow_override=True)
-    patched: Any = torch.UntypedStorage
-    patched.__new__ = staticmethod(new_storage)
-    patched.resize_ = resize
-    patched.to = to
-    patched.nbytes = patched.size = nbytes
-    tensors: Any = torch.Tensor
-    tensors.record_stream = record_stream
+    storage_class: Any = torch.UntypedStorage
+    storage_class.__new__ = staticmethod(new_storage)
+    storage_class.resize_ = resize
+    storage_class.to = to
+    storage_class.nbytes = storage_class.size = nbytes
+    tensor_class: Any = torch.Tensor
+    tensor_class.record_stream = record_stream
     for name in ("new", "new_tensor"):
-        setattr(tensors, name, _on_own_core(getattr(tensors, name)))
+        setattr(tensor_class, name, _on_own_core(getattr(tensor_class, name)))
 
 
 def new_storage(cls: type[UntypedStorage], *args: Any, **kwargs: Any) -> UntypedStorage:
@@ -159,9 +159,9 @@ def _on_own_core(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
 def pin_memory(tensor: Tensor, device: torch.device | None = None) -> Tensor:
     """aten::_pin_memory: a copy whose storage is marked until it is freed."""
     del device
-    copied = tensor.clone()
-    _pinned.put(copied.untyped_storage(), 1)
-    return copied
+    pinned_copy = tensor.clone()
+    _pinned.put(pinned_copy.untyped_storage(), 1)
+    return pinned_copy
 
 
 def pin_from_now_on() -> None:

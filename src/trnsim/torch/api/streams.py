@@ -62,7 +62,7 @@ class Event(torch.Event):
     def elapsed_time(  # pyright: ignore[reportIncompatibleMethodOverride]  torch.cuda's name
         self, end_event: torch.Event
     ) -> float:
-        """Estimated device time between two recorded events, in milliseconds.
+        """Estimated device time from this event to another, in ms; negative to an earlier one.
 
         Raises:
             BadInput: if an event was not recorded, or was created without enable_timing.
@@ -75,14 +75,16 @@ class Event(torch.Event):
                 fix="make both with Event(enable_timing=True), and call record() on each",
                 line=program_line(),
             )
-        lap = clock().between(self._mark, end)
+        start, end = sorted((self._mark, end))
+        lap = clock().between(start, end)
         if lap.missing:
             raise NotModelled(
                 f"no time between the events: {next(iter(lap.missing))}",
                 fix="time the other calls, or see trnsim run SCRIPT for all that have a time",
                 line=program_line(),
             )
-        return lap.device_time_s * _MS
+        sign = 1 if start == self._mark else -1
+        return sign * lap.device_time_s * _MS
 
 
 class Stream(torch.Stream):
@@ -103,9 +105,9 @@ class Stream(torch.Stream):
 
     def record_event(self, event: Any = None) -> Any:
         """`event`, or a new one, recorded at this point."""
-        marked = Event() if event is None else event
-        marked.record(self)
-        return marked
+        recorded_event = Event() if event is None else event
+        recorded_event.record(self)
+        return recorded_event
 
     def synchronize(self) -> None:
         """Nothing to wait for."""
@@ -115,12 +117,12 @@ class Stream(torch.Stream):
         return True
 
     def __enter__(self) -> Self:
-        _current.outer.append(current_stream(self.device))
+        _current.outer_streams.append(current_stream(self.device))
         set_stream(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        set_stream(_current.outer.pop())
+        set_stream(_current.outer_streams.pop())
 
 
 class _ThreadStreams(threading.local):
@@ -128,12 +130,12 @@ class _ThreadStreams(threading.local):
 
     Attributes:
         streams: the current stream by core; the default stream for a core without an entry.
-        outer: for each open `with`, the stream that was current before it.
+        outer_streams: for each open `with`, the stream that was current before it.
     """
 
     def __init__(self) -> None:
         self.streams: dict[int, torch.Stream] = {}
-        self.outer: list[torch.Stream] = []
+        self.outer_streams: list[torch.Stream] = []
 
 
 _current: Final = _ThreadStreams()
@@ -167,9 +169,9 @@ def stream(stream: torch.Stream | None) -> Generator[torch.Stream | None]:
     if stream is None:
         yield None
         return
-    before = current_stream(stream.device)
+    previous_stream = current_stream(stream.device)
     set_stream(stream)
     try:
         yield stream
     finally:
-        set_stream(before)
+        set_stream(previous_stream)

@@ -18,11 +18,11 @@ from trnsim.torch.device_name import is_neuron
 
 def apply(module: ModuleType) -> None:
     """Make `is_neuron_available` true only where the device is the program's accelerator."""
-    theirs: Any = vars(module)["is_neuron_available"]
+    original: Any = vars(module)["is_neuron_available"]
 
-    @wraps(theirs)
+    @wraps(original)
     def is_neuron_available(*args: Any, **options: Any) -> bool:
-        is_available: bool = theirs(*args, **options)
+        is_available: bool = original(*args, **options)
         return is_available and is_neuron(accelerator.current())
 
     replace(module, "is_neuron_available", is_neuron_available)
@@ -30,10 +30,10 @@ def apply(module: ModuleType) -> None:
 
 PLUGIN: Final = Plugin(
     package="accelerate",
-    tested=("1.15",),
+    tested_releases=("1.15",),
     module="accelerate.utils.imports",
-    replaces=("is_neuron_available",),
-    why="beside a GPU its launcher would choose emulated NeuronCores, not GPUs",
+    replaced_names=("is_neuron_available",),
+    reason="beside a GPU its launcher would choose emulated NeuronCores, not GPUs",
     source="accelerate 1.15.0 utils/launch.py, state.py",
     apply=apply,
 )

@@ -39,15 +39,19 @@ def apply(connector: ModuleType) -> None:
     precision: Any = import_module(f"{package}.plugins.precision")
     accelerator = _mixed_class(connector, NeuronAccelerator, accelerators.Accelerator)
     accelerators.AcceleratorRegistry.register(DEVICE_TYPE, accelerator, description=_DESCRIPTION)
-    single = _mixed_class(connector, SingleNeuronStrategy, strategies.SingleDeviceStrategy)
-    parallel = _mixed_class(connector, NeuronDDPStrategy, strategies.DDPStrategy)
+    single_strategy = _mixed_class(connector, SingleNeuronStrategy, strategies.SingleDeviceStrategy)
+    parallel_strategy = _mixed_class(connector, NeuronDDPStrategy, strategies.DDPStrategy)
     registry = strategies.StrategyRegistry
-    for strategy in (single, parallel):
+    for strategy in (single_strategy, parallel_strategy):
         registry.register(strategy.strategy_name, strategy)
     module: Any = connector
     patched_class = _mixed_class(connector, Choice, module._AcceleratorConnector)
     patched_class.lightning = Lightning(
-        single, parallel, registry, strategies.DDPStrategy, precision.MixedPrecision
+        single_strategy,
+        parallel_strategy,
+        registry,
+        strategies.DDPStrategy,
+        precision.MixedPrecision,
     )
     replace(connector, "_AcceleratorConnector", patched_class)
 
@@ -68,15 +72,15 @@ class Lightning:
     """The classes of the Lightning package that is patched.
 
     Attributes:
-        single: the strategy for one core.
-        parallel: the strategy with a process for each core.
+        single_strategy: the strategy for one core.
+        parallel_strategy: the strategy with a process for each core.
         registry: its strategies by name.
         ddp: its own DistributedDataParallel strategy.
         mixed_precision: its plugin for autocast.
     """
 
-    single: Any
-    parallel: Any
+    single_strategy: Any
+    parallel_strategy: Any
     registry: Any
     ddp: Any
     mixed_precision: Any
@@ -194,10 +198,10 @@ class Choice:
 
     def _init_strategy(self) -> None:
         """Choose the strategy: the device's replaces a default, or the one that the user named."""
-        this: Any = self
-        if isinstance(this.accelerator, NeuronAccelerator):
-            this._strategy_flag = self._neuron_strategy(
-                this._strategy_flag, this._parallel_devices[0]
+        connector: Any = self
+        if isinstance(connector.accelerator, NeuronAccelerator):
+            connector._strategy_flag = self._neuron_strategy(
+                connector._strategy_flag, connector._parallel_devices[0]
             )
         base: Any = super()
         base._init_strategy()
@@ -207,18 +211,22 @@ class Choice:
         if isinstance(flag, str):
             entry = lightning.registry[flag]
             options = entry["init_params"]
-            return lightning.parallel(**options) if entry["strategy"] is lightning.ddp else flag
+            return (
+                lightning.parallel_strategy(**options)
+                if entry["strategy"] is lightning.ddp
+                else flag
+            )
         is_default = flag.strategy_name == "single_device" and flag.root_device.type == "cpu"
-        return lightning.single(device) if is_default else flag
+        return lightning.single_strategy(device) if is_default else flag
 
     def _check_and_init_precision(self) -> Any:
         """The precision plugin; for mixed precision one that casts on the device, not on CUDA."""
-        this: Any = self
+        connector: Any = self
         base: Any = super()
         precision_plugin = base._check_and_init_precision()
         plugin = self.lightning.mixed_precision
         is_for_cuda = isinstance(precision_plugin, plugin) and precision_plugin.device == "cuda"
-        if is_for_cuda and isinstance(this.accelerator, NeuronAccelerator):
+        if is_for_cuda and isinstance(connector.accelerator, NeuronAccelerator):
             return plugin(precision_plugin.precision, DEVICE_TYPE)
         return precision_plugin
 
@@ -227,14 +235,14 @@ def _plugin(package: str, root: str) -> Plugin:
     """The plugin for one of the two packages as which Lightning is published."""
     return Plugin(
         package=package,
-        tested=("2.6",),
+        tested_releases=("2.6",),
         module=f"{root}{_CONNECTOR_MODULE}",
-        replaces=(
+        replaced_names=(
             "_AcceleratorConnector._choose_auto_accelerator",
             "_AcceleratorConnector._init_strategy",
             "_AcceleratorConnector._check_and_init_precision",
         ),
-        why="it knows no accelerator 'neuron', and accelerator='auto' trains on the CPU",
+        reason="it knows no accelerator 'neuron', and accelerator='auto' trains on the CPU",
         source="lightning 2.6.6 pytorch/trainer/connectors/accelerator_connector.py",
         apply=apply,
     )

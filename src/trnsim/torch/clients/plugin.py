@@ -23,44 +23,46 @@ class Plugin:
 
     Attributes:
         package: the package's name for pip.
-        tested: tested releases by their leading numbers; "2.6" stands for all of 2.6.
+        tested_releases: their leading numbers; "2.6" stands for all of 2.6.
         module: the package's module, which is patched as soon as it is imported.
-        replaces: the names replaced there ("function", "Class.method"), all of which must exist.
-        why: a sentence on the failure without it.
+        replaced_names: names in it ("function", "Class.method"), all of which must exist.
+        reason: a sentence on the failure without it.
         source: the file of the package that shows it.
         apply: the function that patches the module.
     """
 
     package: str
-    tested: tuple[str, ...]
+    tested_releases: tuple[str, ...]
     module: str
-    replaces: tuple[str, ...]
-    why: str
+    replaced_names: tuple[str, ...]
+    reason: str
     source: str
     apply: Callable[[ModuleType], None]
 
     def patch(self, module: ModuleType) -> None:
         """Patch the module, which was just imported, or warn if it lacks a name."""
         release = _release(self.package)
-        tested = " and ".join(self.tested)
-        missing = [name for name in self.replaces if not _has_name(module, name)]
-        if missing:
+        tested_text = " and ".join(self.tested_releases)
+        names = ", ".join(name for name in self.replaced_names if not _has_name(module, name))
+        if names:
             _warn(
-                f"{self.package} {release} has no {', '.join(missing)} in {self.module} and is left"
-                f" as it is: {self.why}. The device was tested with {self.package} {tested}"
+                f"{self.package} {release} has no {names} in {self.module} and is left as it is: "
+                f"{self.reason}. The device was tested with {self.package} {tested_text}"
             )
             return
-        if not any(f"{release}.".startswith(f"{prefix}.") for prefix in self.tested):
-            _warn(f"the device 'neuron' was tested with {self.package} {tested}, not {release}")
+        if not any(f"{release}.".startswith(f"{prefix}.") for prefix in self.tested_releases):
+            _warn(
+                f"the device 'neuron' was tested with {self.package} {tested_text}, not {release}"
+            )
         self.apply(module)
 
 
-def replace(module: ModuleType, name: str, ours: Any) -> None:
-    """Replace a name of `module` by `ours`, also in modules that have imported it already."""
-    theirs = vars(module)[name]
-    for place in [module, *sys.modules.values()]:
-        if getattr(place, "__dict__", {}).get(name) is theirs:
-            setattr(place, name, ours)
+def replace(module: ModuleType, name: str, replacement: Any) -> None:
+    """Replace a name of `module`, also in modules that have imported it already."""
+    original = vars(module)[name]
+    for holder in [module, *sys.modules.values()]:
+        if getattr(holder, "__dict__", {}).get(name) is original:
+            setattr(holder, name, replacement)
 
 
 def _release(package: str) -> str:

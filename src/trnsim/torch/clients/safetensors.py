@@ -85,10 +85,10 @@ class TensorSlice:
 
 PLUGIN: Final = Plugin(
     package="safetensors",
-    tested=("0.8",),
+    tested_releases=("0.8",),
     module="safetensors",
-    replaces=("safe_open",),
-    why='it refuses device="neuron"',
+    replaced_names=("safe_open",),
+    reason='it refuses device="neuron"',
     source="safetensors 0.8.0 torch.py, load_file",
     apply=apply,
 )

@@ -49,18 +49,20 @@ def read_contract(operator: OpOverload[..., Any]) -> Contract:
     """The contract of an operator, from its schema."""
     schema = operator._schema  # noqa: SLF001  PyTorch's way to ask
     arguments = schema.arguments
-    written: dict[str, Slot] = {}
+    slot_by_label: dict[str, Slot] = {}
     for position, argument in enumerate(arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
             for label in argument.alias_info.before_set:
-                written[label] = (position, argument.name)
+                slot_by_label[label] = (position, argument.name)
     generators = [slot for slot in enumerate(a.name for a in arguments) if slot[1] == "generator"]
     return Contract(
         name=schema.name + (f".{schema.overload_name}" if schema.overload_name else ""),
         arguments=tuple(argument.name for argument in arguments),
         tensors=frozenset(a.name for a in arguments if str(a.type) in _TENSOR_TYPES),
         outs=tuple(argument.name for argument in arguments if argument.is_out),
-        returned_arguments=tuple(_argument_returned(result, written) for result in schema.returns),
+        returned_arguments=tuple(
+            _argument_returned(result, slot_by_label) for result in schema.returns
+        ),
         generator=generators[0] if generators else None,
         is_seeded=torch.Tag.nondeterministic_seeded in operator.tags,
         takes_device=any(argument.name == "device" for argument in arguments),
@@ -82,10 +84,11 @@ def _has_view(schema: Any) -> bool:
     )
 
 
-def _argument_returned(result: Any, written: dict[str, Slot]) -> Slot | None:
+def _argument_returned(result: Any, slot_by_label: dict[str, Slot]) -> Slot | None:
     """The written argument that a result is, by their common alias set in the schema."""
     if result.alias_info is None or not result.alias_info.is_write:
         return None
     return next(
-        (written[label] for label in result.alias_info.before_set if label in written), None
+        (slot_by_label[label] for label in result.alias_info.before_set if label in slot_by_label),
+        None,
     )

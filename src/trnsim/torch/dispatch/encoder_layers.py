@@ -21,12 +21,12 @@ from trnsim.torch.pytorch import Library
 if TYPE_CHECKING:
     from torch import Tensor
 
-_OF_KEYS: Final = 1  # nn.MultiheadAttention.merge_masks: 0 has all pairs [T, S], 2 each head's
+_KEY_MASK: Final = 1  # nn.MultiheadAttention.merge_masks: 0 has all pairs [T, S], 2 each head's
 
 
 def register(library: Library) -> None:
     """Register the kernels of this file, for eager calls and for graphs."""
-    for name, function in _COMPOSED.items():
+    for name, function in _COMPOSITE_KERNELS.items():
         library.impl(name, function, "PrivateUse1")
         pytorch.composite_kernels[pytorch.overload(f"aten::{name}")] = function
 
@@ -56,8 +56,8 @@ def multi_head_attention(
         return tensor.view(*tensor.shape[:-1], num_head, -1).transpose(1, 2)
 
     if query is key and key is value:
-        joint = functional.linear(query, qkv_weight, qkv_bias)
-        q, k, v = (split(part) for part in joint.chunk(3, -1))
+        projections = functional.linear(query, qkv_weight, qkv_bias)
+        q, k, v = (split(part) for part in projections.chunk(3, -1))
     else:
         q, k, v = heads(query, 0), heads(key, 1), heads(value, 2)
     if mask is None and not need_weights:
@@ -66,18 +66,18 @@ def multi_head_attention(
         scores = torch.matmul(q / math.sqrt(q.shape[-1]), k.transpose(-2, -1))
         if mask is not None:
             scores = scores.masked_fill(_broadcast(mask.bool(), mask_type), -math.inf)
-        shares = scores.softmax(-1)
-        context = torch.matmul(shares, v)
+        probabilities = scores.softmax(-1)
+        context = torch.matmul(probabilities, v)
         if need_weights and average_attn_weights:
-            shares = shares.sum(1) / num_head
-        weights = shares if need_weights else None
-    joined = context.transpose(1, 2).flatten(2)
-    return functional.linear(joined, proj_weight, proj_bias), weights
+            probabilities = probabilities.sum(1) / num_head
+        weights = probabilities if need_weights else None
+    joined_heads = context.transpose(1, 2).flatten(2)
+    return functional.linear(joined_heads, proj_weight, proj_bias), weights
 
 
 def _broadcast(mask: Tensor, mask_type: int | None) -> Tensor:
     """A mask of hidden pairs, hidden keys [B, S], or each head, beside scores [B, H, T, S]."""
-    return mask[:, None, None, :] if mask_type == _OF_KEYS else mask
+    return mask[:, None, None, :] if mask_type == _KEY_MASK else mask
 
 
 def encoder_layer(
@@ -109,20 +109,20 @@ def encoder_layer(
 
     x = norm(src, norm_weight_1, norm_bias_1) if norm_first else src
     projections = (qkv_weight, qkv_bias, proj_weight, proj_bias)
-    attended, _ = multi_head_attention(
+    attention_output, _ = multi_head_attention(
         x, x, x, embed_dim, num_heads, *projections, mask, need_weights=False, mask_type=mask_type
     )
-    x = attended + src
+    x = attention_output + src
     if not norm_first:
         x = norm(x, norm_weight_1, norm_bias_1)
-    inner = norm(x, norm_weight_2, norm_bias_2) if norm_first else x
-    inner = functional.linear(inner, ffn_weight_1, ffn_bias_1)
-    inner = functional.gelu(inner) if use_gelu else functional.relu(inner)
-    x = functional.linear(inner, ffn_weight_2, ffn_bias_2) + x
+    hidden_states = norm(x, norm_weight_2, norm_bias_2) if norm_first else x
+    hidden_states = functional.linear(hidden_states, ffn_weight_1, ffn_bias_1)
+    hidden_states = functional.gelu(hidden_states) if use_gelu else functional.relu(hidden_states)
+    x = functional.linear(hidden_states, ffn_weight_2, ffn_bias_2) + x
     return x if norm_first else norm(x, norm_weight_2, norm_bias_2)
 
 
-_COMPOSED: Final[dict[str, Callable[..., Any]]] = {
+_COMPOSITE_KERNELS: Final[dict[str, Callable[..., Any]]] = {
     "_native_multi_head_attention": multi_head_attention,
     "_transformer_encoder_layer_fwd": encoder_layer,
 }

@@ -63,8 +63,10 @@ def call_exactly(name: str, host_kernel: Kernel, args: Any, kwargs: Any) -> Any:
         _leave_to_host(name, inputs, NO_LOWERING.format(name))
         return host_kernel(*args, **kwargs)
     earlier_inputs = [_in_storage_order(tensor) for tensor in inputs]
-    written = tensors_in([kwargs[key] for key in ignored_arguments(name) & kwargs.keys()])
-    outs = [tensor for tensor in written if not tensor.is_cpu]  # the host's call refuses others
+    written_tensors = tensors_in([kwargs[key] for key in ignored_arguments(name) & kwargs.keys()])
+    outs = [
+        tensor for tensor in written_tensors if not tensor.is_cpu
+    ]  # the host's call refuses others
     earlier_outs = [host_alias(tensor).clone() for tensor in outs]
     result = host_kernel(*args, **kwargs)
     try:
@@ -220,13 +222,13 @@ def _restoring(
     try:
         yield
     except OperatorNotModelled:
-        for tensor, before in zip(inputs, earlier_inputs, strict=True):
+        for tensor, earlier_values in zip(inputs, earlier_inputs, strict=True):
             spec = spec_of(tensor)
             if not (tensor.is_cpu or spec.repeated):  # such tensors are never written in place
                 host = host_alias(tensor).permute(spec.order)
-                host.copy_(before.reshape(host.shape))
-        for tensor, before in zip(outs, earlier_outs, strict=True):
-            host_alias(tensor.resize_(before.shape)).copy_(before)
+                host.copy_(earlier_values.reshape(host.shape))
+        for tensor, earlier_values in zip(outs, earlier_outs, strict=True):
+            host_alias(tensor.resize_(earlier_values.shape)).copy_(earlier_values)
         raise
 
 

@@ -45,22 +45,28 @@ def count_or_refuse_dtype(dtype: torch.dtype) -> None:
     )
 
 
-def leave_to_host(name: str, reason: str, operands_text: str, near: Sequence[str] = ()) -> None:
+def leave_to_host(
+    name: str, reason: str, operands_text: str, similar_names: Sequence[str] = ()
+) -> None:
     """Leave an operator without a kernel to the host in exact numerics, or refuse it.
 
     Args:
         name: the operator's full name.
         reason: the reason that it has no kernel.
         operands_text: its operands as text ("on float32[4]").
-        near: names of similar operators that have a kernel.
+        similar_names: names of similar operators that have a kernel.
 
     Raises:
         OperatorNotModelled: under the policy `chip`.
     """
     if state.policy == "chip":
-        like = f"; operators of a like name that have one: {', '.join(near)}" if near else ""
+        similar_text = (
+            f"; operators of a like name that have one: {', '.join(similar_names)}"
+            if similar_names
+            else ""
+        )
         raise OperatorNotModelled(
-            f"{reason}; it was called {operands_text} in exact numerics{like}",
+            f"{reason}; it was called {operands_text} in exact numerics{similar_text}",
             fix="compute this part on the CPU, or let the host compute it on the device's tensors "
             f"and count it: {VARIABLE}=host, or torch.neuron.set_policy('host')",
             source="docs/generated/torch-ops.md: which operators have a lowering",

@@ -120,16 +120,16 @@ def _forward(
     Results are ``[B, L, H, D]``, logsumexps ``[B, H, L]``.
     """
     options = _AttentionOptions(query, key, window, bias)
-    visible = slice(options.hidden_queries, query.shape[1])
-    if visible.start == visible.stop:
+    visible_queries = slice(options.hidden_queries, query.shape[1])
+    if visible_queries.start == visible_queries.stop:
         return
     heads = query.shape[2]
     compute: Any = host_attention if query.is_cpu else getattr(_aten, FUSED)
     out, logs, *_ = compute(
-        _by_head(query[:, visible], heads), _by_head(key, heads), _by_head(value, heads),
+        _by_head(query[:, visible_queries], heads), _by_head(key, heads), _by_head(value, heads),
         options.bias, 0.0, options.is_causal, scale=scale,
     )  # fmt: skip
-    yield visible, out.transpose(1, 2), logs
+    yield visible_queries, out.transpose(1, 2), logs
 
 
 def _backward(
@@ -141,25 +141,27 @@ def _backward(
     """
     grad, query, key, value, out, logs = operands
     options = _AttentionOptions(query, key, window, bias)
-    visible = slice(options.hidden_queries, query.shape[1])
-    if visible.start == visible.stop:
+    visible_queries = slice(options.hidden_queries, query.shape[1])
+    if visible_queries.start == visible_queries.stop:
         return
     heads, key_heads = query.shape[2], key.shape[2]
     compute: Any = host_attention_backward if query.is_cpu else getattr(_aten, f"{FUSED}_backward")
     empty = _place_beside(query, torch.empty(0, dtype=torch.int64, device="cpu"))
     inputs = [
-        _by_head(operand, heads) for operand in (grad[:, visible], query[:, visible], key, value)
+        _by_head(operand, heads)
+        for operand in (grad[:, visible_queries], query[:, visible_queries], key, value)
     ]
     results = compute(
-        *inputs, options.bias, [True, True, True, False], _by_head(out[:, visible], heads),
-        logs[..., visible].contiguous(), empty, empty, visible.stop - visible.start, key.shape[1],
+        *inputs, options.bias, [True, True, True, False], _by_head(out[:, visible_queries], heads),
+        logs[..., visible_queries].contiguous(), empty, empty,
+        visible_queries.stop - visible_queries.start, key.shape[1],
         0.0, options.is_causal, empty, empty, scale=scale,
     )  # fmt: skip
     grads = [grad.transpose(1, 2) for grad in results[:3]]
     if heads != key_heads:
         groups = (key_heads, heads // key_heads)
         grads[1:] = [grad.unflatten(2, groups).sum(3) for grad in grads[1:]]
-    yield visible, tuple(grads)
+    yield visible_queries, tuple(grads)
 
 
 class _Batch(NamedTuple):
@@ -231,9 +233,9 @@ def _outputs(
     logs = _place_beside(query, _initial_logsumexps(*shape))
     for batch in _batches(pieces):
         operands = batch.queries(query), batch.keys(key), batch.keys(value)
-        for visible, part, part_logs in _forward(*operands, window, bias, scale):
-            _write(batch.queries(out)[:, visible], part)
-            _write(batch.logsumexps(logs)[..., visible], part_logs)
+        for visible_queries, part, part_logs in _forward(*operands, window, bias, scale):
+            _write(batch.queries(out)[:, visible_queries], part)
+            _write(batch.logsumexps(logs)[..., visible_queries], part_logs)
     return out, logs
 
 
@@ -254,8 +256,10 @@ def _gradients(
             *(batch.queries(grad), batch.queries(query), batch.keys(key), batch.keys(value)),
             *(batch.queries(out), batch.logsumexps(logs)),
         )
-        for visible, (query_grad, key_grad, value_grad) in _backward(parts, window, bias, scale):
-            _write(batch.queries(grads[0])[:, visible], query_grad)
+        for visible_queries, (query_grad, key_grad, value_grad) in _backward(
+            parts, window, bias, scale
+        ):
+            _write(batch.queries(grads[0])[:, visible_queries], query_grad)
             _write(batch.keys(grads[1]), key_grad)
             _write(batch.keys(grads[2]), value_grad)
     return grads[0], grads[1], grads[2]
@@ -297,9 +301,9 @@ def flash(
     return out, logs, *(_place_beside(query, extra) for extra in (*states, empty))
 
 
-def flash_into(out: Tensor, query: Tensor, *others: Any, **options: Any) -> Tensor:
+def flash_into(out: Tensor, query: Tensor, *arguments: Any, **options: Any) -> Tensor:
     """aten::_flash_attention_forward_no_dropout_inplace: fills `out`, returns the logsumexps."""
-    result, logs, *_ = flash(query, *others, **options)
+    result, logs, *_ = flash(query, *arguments, **options)
     _write(out, result)
     return logs
 
@@ -374,7 +378,7 @@ def efficient(
         # PyTorch's gradient formula drops the window: derivatives.yaml.
         _refuse("a window_size with a gradient", "torch.nn.attention.varlen.varlen_attn")
     window = _mask_window(custom_mask_type, window_size)
-    longest = max_seqlen_q or query.shape[1], max_seqlen_k or key.shape[1]
+    max_lengths = max_seqlen_q or query.shape[1], max_seqlen_k or key.shape[1]
     if cu_seqlens_q is None:
         pieces = None
         out, logs = _outputs(query, key, value, None, window, scale, bias)
@@ -386,7 +390,7 @@ def efficient(
         out = out[None]
     count = query.shape[0] if pieces is None else len(pieces)
     padded_queries = (
-        -(-longest[0] // _LOGSUMEXP_MULTIPLE) * _LOGSUMEXP_MULTIPLE if compute_log_sumexp else 0
+        -(-max_lengths[0] // _LOGSUMEXP_MULTIPLE) * _LOGSUMEXP_MULTIPLE if compute_log_sumexp else 0
     )
     padded_logs = _place_beside(query, _initial_logsumexps(count, query.shape[2], padded_queries))
     for index in range(count if padded_queries else 0):
@@ -395,7 +399,7 @@ def efficient(
     dropout_state = [
         _place_beside(query, torch.zeros((), dtype=torch.int64, device="cpu")) for _ in range(2)
     ]
-    return out, padded_logs, *dropout_state, *longest
+    return out, padded_logs, *dropout_state, *max_lengths
 
 
 def efficient_backward(

@@ -134,7 +134,7 @@ def _run(call: KernelCall, tensors: Sequence[Tensor]) -> tuple[Any, list[Tensor]
     for watcher in watchers:
         argument_ids = {id(tensor) for tensor in tensors}
         new_tensors = [tensor for tensor in _tensors(results) if id(tensor) not in argument_ids]
-        watcher.launched(call, tensors, [*new_tensors, *written_tensors])
+        watcher.note_kernel(call, tensors, [*new_tensors, *written_tensors])
     for tensor in written_tensors:
         torch.autograd.graph.increment_version(tensor)
     return results, written_tensors

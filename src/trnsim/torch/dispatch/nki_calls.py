@@ -30,8 +30,10 @@ def call_of_kernel(kernel: Kernel, args: Any, kwargs: Any) -> tuple[KernelCall, 
     """The call of a kernel without values, and its tensors."""
     leaves, tree = pytree.tree_flatten((args, kwargs))
     tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-    frozen = [_sized_spec(leaf) if isinstance(leaf, Tensor) else _number(leaf) for leaf in leaves]
-    return KernelCall.of(kernel, frozen, tree), tensors
+    leaves_without_values = [
+        _sized_spec(leaf) if isinstance(leaf, Tensor) else _number(leaf) for leaf in leaves
+    ]
+    return KernelCall.of(kernel, leaves_without_values, tree), tensors
 
 
 def _sized_spec(tensor: Tensor) -> Spec:

@@ -58,14 +58,14 @@ class Window(NamedTuple):
         is_all_left = self.left is None or self.left >= keys - 1
         return self.right == 0 and is_all_left and self._shift(queries, keys) == 0
 
-    def bias(self, queries: int, keys: int, skipped: int) -> Tensor | None:
-        """Bias ``[queries - skipped, keys]``: 0 or -infinity; None if nothing is hidden."""
+    def bias(self, queries: int, keys: int, hidden_queries: int) -> Tensor | None:
+        """Bias ``[queries - hidden_queries, keys]``: 0 or -infinity; None if nothing is hidden."""
         if self.right is None and (self.left is None or self.left >= keys - 1):
             return None
-        positions = torch.arange(skipped, queries, device="cpu")[:, None]
+        positions = torch.arange(hidden_queries, queries, device="cpu")[:, None]
         positions += self._shift(queries, keys)
         key_positions = torch.arange(keys, device="cpu")[None]
-        is_hidden = torch.zeros(queries - skipped, keys, dtype=torch.bool, device="cpu")
+        is_hidden = torch.zeros(queries - hidden_queries, keys, dtype=torch.bool, device="cpu")
         if self.left is not None:
             is_hidden |= key_positions < positions - self.left
         if self.right is not None:
@@ -104,8 +104,8 @@ def pieces(
     if key_counts is not None and mode.kind != "shapes":
         keys = _used_keys(keys, key_counts.tolist())
     return [
-        PackedPiece(slice(*of_queries), slice(*of_keys))
-        for of_queries, of_keys in zip(queries, keys, strict=True)
+        PackedPiece(slice(*query_bounds), slice(*key_bounds))
+        for query_bounds, key_bounds in zip(queries, keys, strict=True)
     ]
 
 

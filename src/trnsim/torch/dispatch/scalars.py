@@ -24,7 +24,7 @@ def accepting_numbers(operator: OpOverload[..., Any], contract: Contract) -> Cal
     if len(contract.tensors) < 2:  # noqa: PLR2004  one argument is the tensor that dispatched here
         return call
 
-    def checked(*args: Any, **kwargs: Any) -> Any:
+    def call_with_numbers(*args: Any, **kwargs: Any) -> Any:
         try:
             return call(*args, **kwargs)
         except RuntimeError:
@@ -38,7 +38,7 @@ def accepting_numbers(operator: OpOverload[..., Any], contract: Contract) -> Cal
                 raise
         return _with_scalars(operator, contract, number_names, args, kwargs)
 
-    return checked
+    return call_with_numbers
 
 
 def _with_scalars(
@@ -55,12 +55,12 @@ def _with_scalars(
     try:
         return operator.overloadpacket(*args, **kwargs)
     except RuntimeError:
-        positional = [
+        tensor_args = [
             torch.tensor(value, device="cpu") if name in number_names else value
             for name, value in zip(contract.arguments, args, strict=False)
         ]
-        keyword = {
+        tensor_kwargs = {
             name: torch.tensor(value, device="cpu") if name in number_names else value
             for name, value in kwargs.items()
         }
-        return operator(*positional, **keyword)
+        return operator(*tensor_args, **tensor_kwargs)

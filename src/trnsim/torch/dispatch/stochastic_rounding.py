@@ -90,5 +90,7 @@ def results_of(operator: OpOverload[..., Any], args: Any, kwargs: Any, result: A
         return tensors_in(result)
     arguments = operator._schema.arguments  # noqa: SLF001  PyTorch's way to ask
     by_name = {**dict(zip((a.name for a in arguments), args, strict=False)), **kwargs}
-    written = [a.name for a in arguments if a.alias_info is not None and a.alias_info.is_write]
-    return tensors_in([by_name[name] for name in written if name in by_name])
+    written_names = [
+        a.name for a in arguments if a.alias_info is not None and a.alias_info.is_write
+    ]
+    return tensors_in([by_name[name] for name in written_names if name in by_name])

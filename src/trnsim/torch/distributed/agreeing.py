@@ -57,11 +57,11 @@ def begin(store: Any, rank: int, size: int) -> Agreement:
 def agreement() -> Agreement:
     """The agreement of the default group, created here if the group's backend is not neuron."""
     store = pytorch.default_store()
-    joined = _current.agreement
-    if joined is None or _current.store not in (None, store):
-        joined = begin(store, dist.get_rank(), dist.get_world_size())
+    default_agreement = _current.agreement
+    if default_agreement is None or _current.store not in (None, store):
+        default_agreement = begin(store, dist.get_rank(), dist.get_world_size())
     _current.store = store
-    return joined
+    return default_agreement
 
 
 def agree(kind: str, arguments: dict[str, Any], group: Any) -> None:
@@ -71,14 +71,14 @@ def agree(kind: str, arguments: dict[str, Any], group: Any) -> None:
         CollectiveBroken: ranks passed different arguments, or wait for each other.
         PeerLost: a rank has ended.
     """
-    unboxed: Any = dist.ProcessGroup.unbox(group)
-    ranks = dist.get_process_group_ranks(unboxed)
+    process_group: Any = dist.ProcessGroup.unbox(group)
+    ranks = dist.get_process_group_ranks(process_group)
     if len(ranks) == 1 or not dist.is_initialized():
         return
     own_arguments = replace(
         passed_arguments(kind, arguments), programs=program_sequence.published(ranks)
     )
-    failure = agreement().meet(str(unboxed.group_name), ranks, own_arguments)
+    failure = agreement().meet(str(process_group.group_name), ranks, own_arguments)
     if failure is not None:
         raise error_of(failure)
 
@@ -98,10 +98,10 @@ def passed_arguments(kind: str, arguments: dict[str, Any]) -> CallArguments:
         return CallArguments(kind, line=line)
     if kind in _UNEVEN:
         sends, receives = _splits(arguments)
-        first = next(iter(tensors_in(list(arguments.values()))))
+        first_tensor = next(iter(tensors_in(list(arguments.values()))))
         return CallArguments(
             kind,
-            str(first.dtype).removeprefix("torch."),
+            str(first_tensor.dtype).removeprefix("torch."),
             send_counts=sends,
             receive_counts=receives,
             line=line,
@@ -117,8 +117,8 @@ def _splits(arguments: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]
         sides = arguments["input_tensors"], arguments["output_tensors"]
         sends, receives = (tuple(tensor.numel() for tensor in side) for side in sides)
         return sends, receives
-    unboxed: Any = dist.ProcessGroup.unbox(arguments["process_group"])
-    size = unboxed.size()
+    process_group: Any = dist.ProcessGroup.unbox(arguments["process_group"])
+    size = process_group.size()
     return (
         _elements_by_rank(arguments["input"], arguments["input_split_sizes"], size),
         _elements_by_rank(arguments["output"], arguments["output_split_sizes"], size),

@@ -117,9 +117,9 @@ def _carries_neuron_tensors(group: Any) -> bool:
 
 
 def _passed_tensors(kind: str, tensors: list[Tensor], peer: int, tag: int) -> CallArguments:
-    tagged = f" (tag {tag})" if tag else ""
+    tag_text = f" (tag {tag})" if tag else ""
     return CallArguments(
-        f"{kind} {'to' if kind == 'send' else 'from'} rank {peer}{tagged}",
+        f"{kind} {'to' if kind == 'send' else 'from'} rank {peer}{tag_text}",
         ", ".join(map(tensor_text, tensors)),
         line=str(program_line() or ""),
         elements=sum(tensor.numel() for tensor in tensors),

@@ -170,7 +170,7 @@ def _collective_kernel(operator: OpOverload[..., Any]) -> Kernel:
             raise _failure(kind, group, error) from error
         put_back()
         for watcher in watchers:
-            watcher.exchanged(_recorded_exchange(kind, arguments))
+            watcher.note_exchange(_recorded_exchange(kind, arguments))
         return (args[0], work[-1]) if has_tensors else work
 
     return kernel

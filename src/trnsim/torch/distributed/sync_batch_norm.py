@@ -27,16 +27,16 @@ def _dims_but_channel(x: Tensor) -> list[int]:
     return [dim for dim in range(x.dim()) if dim != 1]
 
 
-def _spread_channels(values: Tensor, like: Tensor) -> Tensor:
-    """One value per channel, in a shape that broadcasts to `like`."""
-    return values.reshape(1, -1, *[1] * (like.dim() - 2))
+def _spread_channels(values: Tensor, template: Tensor) -> Tensor:
+    """One value per channel, in a shape that broadcasts to `template`."""
+    return values.reshape(1, -1, *[1] * (template.dim() - 2))
 
 
 def stats(x: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     """Mean and ``1 / sqrt(variance + eps)`` of each channel."""
-    in_float32 = x.float()
-    mean = in_float32.mean(_dims_but_channel(x))
-    variance = (in_float32 - _spread_channels(mean, x)).square().mean(_dims_but_channel(x))
+    x_float32 = x.float()
+    mean = x_float32.mean(_dims_but_channel(x))
+    variance = (x_float32 - _spread_channels(mean, x)).square().mean(_dims_but_channel(x))
     return mean, (variance + eps).rsqrt()
 
 
@@ -73,12 +73,12 @@ def normalize(
 ) -> Tensor:
     """``(x - mean) * invstd * weight + bias``."""
     del eps
-    scaled = (x.float() - _spread_channels(mean, x)) * _spread_channels(invstd, x)
+    normalized = (x.float() - _spread_channels(mean, x)) * _spread_channels(invstd, x)
     if weight is not None:
-        scaled = scaled * _spread_channels(weight, x)
+        normalized = normalized * _spread_channels(weight, x)
     if bias is not None:
-        scaled = scaled + _spread_channels(bias, x)
-    return scaled.to(x.dtype)
+        normalized = normalized + _spread_channels(bias, x)
+    return normalized.to(x.dtype)
 
 
 def backward_sums(
@@ -95,9 +95,9 @@ def backward_sums(
 
     The gradients of weight and bias follow from these.
     """
-    in_float32 = grad.float()
-    sums = in_float32.sum(_dims_but_channel(x))
-    products = (in_float32 * (x.float() - _spread_channels(mean, x))).sum(_dims_but_channel(x))
+    grad_float32 = grad.float()
+    sums = grad_float32.sum(_dims_but_channel(x))
+    products = (grad_float32 * (x.float() - _spread_channels(mean, x))).sum(_dims_but_channel(x))
     dtype = mean.dtype if weight is None else weight.dtype
     return (
         sums if input_g else None,
@@ -123,8 +123,8 @@ def backward(
         invstd.square() * (sum_dy_xmu / total), x
     )
     scale = invstd if weight is None else invstd * weight
-    inner = grad.float() - _spread_channels(sum_dy / total, x) - correction
-    return (inner * _spread_channels(scale, x)).to(x.dtype)
+    grad_deviation = grad.float() - _spread_channels(sum_dy / total, x) - correction
+    return (grad_deviation * _spread_channels(scale, x)).to(x.dtype)
 
 
 _KERNELS: Final[dict[str, Kernel]] = {

@@ -111,12 +111,12 @@ class GlooReduction:
         )
         if not self.is_average and reduced_dtype is host.dtype and self._factor is None:
             return host
-        copied = host.to(reduced_dtype, copy=True)
+        reduced_copy = host.to(reduced_dtype, copy=True)
         if self._factor is not None:
-            copied.mul_(self._factor)
+            reduced_copy.mul_(self._factor)
         if is_written:
-            self._copies.append((host, copied))
-        return copied
+            self._copies.append((host, reduced_copy))
+        return reduced_copy
 
     def gloo_operation(self, reduce_op: Any) -> Any:
         """The operation that gloo performs for the program's `reduce_op`."""
@@ -124,10 +124,10 @@ class GlooReduction:
 
     def put_back(self, process_count: int) -> None:
         """Write the results of a reduction over `process_count` processes to the host's tensors."""
-        for host, copied in self._copies:
+        for host, reduced_copy in self._copies:
             if self.is_average:
-                copied.div_(process_count, rounding_mode="trunc")
-            host.copy_(copied)
+                reduced_copy.div_(process_count, rounding_mode="trunc")
+            host.copy_(reduced_copy)
 
 
 def with_premul_sum(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -165,8 +165,12 @@ def with_premul_sum(method: Callable[..., Any]) -> Callable[..., Any]:
 
 def _is_premul_sum(operation: Any, args: Any) -> bool:
     """True for a `PREMUL_SUM` of floating-point tensors on neuron."""
-    first = next((leaf for leaf in tree_leaves(args) if isinstance(leaf, Tensor)), None)
-    if first is None or not is_neuron(first.device) or not first.is_floating_point():
+    first_tensor = next((leaf for leaf in tree_leaves(args) if isinstance(leaf, Tensor)), None)
+    if (
+        first_tensor is None
+        or not is_neuron(first_tensor.device)
+        or not first_tensor.is_floating_point()
+    ):
         return False
     premul_sum: Any = getattr(dist.ReduceOp, "PREMUL_SUM")  # noqa: B009  the stub leaves it out
     return bool(operation == premul_sum)

@@ -123,7 +123,7 @@ def _rank_model(config: Any, shape: ModelShape, dtype: str) -> Any:
 
 
 def build_model(config: Any, shape: ModelShape, dtype: str) -> Any:
-    """A model on the meta device without a cache, with fused attention; `config` is set so."""
+    """A model on the meta device with fused attention and no cache, as it sets in `config`."""
     attending.register()
     model_class = _model_class(config, shape)
     config.use_cache = False

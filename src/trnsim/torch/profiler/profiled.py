@@ -48,13 +48,13 @@ class ProfiledWindow:
     """The events of a window of the profiler.
 
     Attributes:
-        host: the program's events on the host.
-        hidden: marks, and the emulator's events on the host.
+        host_events: the program's events on the host.
+        hidden_events: marks, and the emulator's events on the host.
         spans: the device's kernels, in the order of the calls.
     """
 
-    host: list[KinetoEvent]
-    hidden: list[KinetoEvent]
+    host_events: list[KinetoEvent]
+    hidden_events: list[KinetoEvent]
     spans: list[PlacedKernel]
 
     @property
@@ -68,24 +68,24 @@ def profiled_window(
 ) -> ProfiledWindow:
     """The events of a window with those of the device, whose times are for `target`."""
     parents = _parents(events)
-    marked = {
+    mark_indices = {
         event.name(): index for index, event in enumerate(events) if event.name().startswith(MARK)
     }
     callers: set[int] = set()
     launchers: dict[int, int] = {}
     for launch in launches:
-        mark = marked.get(f"{MARK}{launch.number}", -1)
+        mark = mark_indices.get(f"{MARK}{launch.number}", -1)
         launchers[launch.number] = parents[mark] if mark >= 0 else -1
         ancestor = launchers[launch.number]
         while ancestor >= 0:
             callers.add(ancestor)
             ancestor = parents[ancestor]
-    within = _descendants(parents, events, set(launchers.values()) - {-1})
-    hidden = (within - callers) | set(marked.values())
+    inner_events = _descendants(parents, events, set(launchers.values()) - {-1})
+    hidden_indices = (inner_events - callers) | set(mark_indices.values())
     launch_events = {n: events[index] if index >= 0 else None for n, index in launchers.items()}
     return ProfiledWindow(
-        [event for index, event in enumerate(events) if index not in hidden],
-        [events[index] for index in sorted(hidden)],
+        [event for index, event in enumerate(events) if index not in hidden_indices],
+        [events[index] for index in sorted(hidden_indices)],
         place_kernels(_host_calls(launches, launch_events), target),
     )
 
@@ -125,13 +125,15 @@ def _is_around(outer: KinetoEvent, inner: KinetoEvent) -> bool:
     return is_same_thread and inner.start_ns() < end_ns and inner.end_ns() <= end_ns
 
 
-def _descendants(parents: Sequence[int], events: Sequence[KinetoEvent], tops: set[int]) -> set[int]:
-    """Indices of the events inside one of `tops`."""
-    within: set[int] = set()
+def _descendants(
+    parents: Sequence[int], events: Sequence[KinetoEvent], ancestors: set[int]
+) -> set[int]:
+    """Indices of the events inside one of `ancestors`."""
+    descendants: set[int] = set()
     for index in _host_event_order(events):  # outer events first
-        if parents[index] in tops or parents[index] in within:
-            within.add(index)
-    return within
+        if parents[index] in ancestors or parents[index] in descendants:
+            descendants.add(index)
+    return descendants
 
 
 def _host_calls(
@@ -148,7 +150,7 @@ class DeviceEvent:
     """A kernel with the interface of Kineto's events."""
 
     def __init__(self, span: PlacedKernel) -> None:
-        linked = 0 if span.launcher is None else span.launcher.correlation_id()
+        launcher_id = 0 if span.launcher is None else span.launcher.correlation_id()
         self._results: dict[str, Any] = {
             **_DEFAULT_RESULTS,
             "name": span.name,
@@ -158,9 +160,9 @@ class DeviceEvent:
             "start_ns": span.start_ns,
             "end_ns": span.end_ns,
             "duration_ns": span.end_ns - span.start_ns,
-            "correlation_id": linked,
-            "linked_correlation_id": linked,
-            "external_id": linked,
+            "correlation_id": launcher_id,
+            "linked_correlation_id": launcher_id,
+            "external_id": launcher_id,
         }
 
     def __getattr__(self, method: str) -> Any:

@@ -33,7 +33,7 @@ def add_device_rows(path: Path, window: ProfiledWindow, target: str) -> None:
     stored = path.read_bytes()
     trace = json.loads(gzip.decompress(stored) if is_packed else stored)
     base_ns = trace.get("baseTimeNanoseconds", 0)
-    hidden = {_key(event) for event in window.hidden}
+    hidden = {_key(event) for event in window.hidden_events}
     events = [event for event in trace["traceEvents"] if _stored_key(event) not in hidden]
     trace["traceEvents"] = [*events, *_processes(window, target), *_rows(window, base_ns)]
     trace[DEVICE_TYPE] = {

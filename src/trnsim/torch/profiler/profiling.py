@@ -61,7 +61,7 @@ class _ResultsWithDevice:
 
     def __init__(self, results: Any, window: ProfiledWindow) -> None:
         self.trace_start_ns = results.trace_start_ns
-        self._events = [*window.host, *map(DeviceEvent, window.spans)]
+        self._events = [*window.host_events, *map(DeviceEvent, window.spans)]
 
     def events(self) -> list[Any]:
         """All events."""

@@ -77,8 +77,8 @@ class _Rounding:
     def __init__(self, graph: fx.Graph, dtype: torch.dtype) -> None:
         self.graph = graph
         self._dtype = dtype
-        self._rounded: dict[fx.Node, fx.Node] = {}
-        self._real: set[fx.Node] = set()
+        self._rounded_nodes: dict[fx.Node, fx.Node] = {}
+        self._real_nodes: set[fx.Node] = set()
 
     def applies(self, node: fx.Node) -> bool:
         """True for a float32 tensor that is not computed of integers alone."""
@@ -87,21 +87,21 @@ class _Rounding:
         if node.op in ("placeholder", "get_attr"):
             is_real = is_float
         else:
-            is_real = any(operand in self._real for operand in node.all_input_nodes)
+            is_real = any(operand in self._real_nodes for operand in node.all_input_nodes)
         if is_real:
-            self._real.add(node)
+            self._real_nodes.add(node)
         return is_real and _is_float32(node)
 
     def of(self, node: fx.Node) -> fx.Node:
         """A node's tensor rounded to the short type, as float32."""
-        if node not in self._rounded:
+        if node not in self._rounded_nodes:
             copy: Any = _aten._to_copy.default  # noqa: SLF001  PyTorch's name
-            short = self.graph.call_function(copy, (node,), {"dtype": self._dtype})
-            single = self.graph.call_function(copy, (short,), {"dtype": torch.float32})
+            short_node = self.graph.call_function(copy, (node,), {"dtype": self._dtype})
+            float32_node = self.graph.call_function(copy, (short_node,), {"dtype": torch.float32})
             value = node.meta["val"]
-            short.meta["val"], single.meta["val"] = value.to(self._dtype), value
-            self._rounded[node] = single
-        return self._rounded[node]
+            short_node.meta["val"], float32_node.meta["val"] = value.to(self._dtype), value
+            self._rounded_nodes[node] = float32_node
+        return self._rounded_nodes[node]
 
 
 def _is_float32(node: fx.Node) -> bool:

@@ -51,13 +51,13 @@ class _PendingExchange:
 
     Attributes:
         call: the collective, its arguments, and the shape and dtype of each rank's tensor.
-        first: the first rank that called it.
+        first_rank: the first rank that called it.
         tensors: the tensors of the ranks that have called it.
         results: the result of each rank, once all have called it.
     """
 
     call: tuple[Any, ...]
-    first: int
+    first_rank: int
     tensors: dict[int, Tensor] = field(default_factory=dict[int, Tensor])
     results: dict[int, Tensor] | None = None
 
@@ -67,42 +67,42 @@ class Communicator:
 
     def __init__(self, world: int, wait_s: float = WAIT_S) -> None:
         self._world, self._wait_s = world, wait_s
-        self._changed = threading.Condition()
+        self._change = threading.Condition()
         self._pending: dict[tuple[Any, ...], _PendingExchange] = {}
         self._runs = Counter[int]()
         """Runs with exchanges so far, by rank."""
         self._exchange_counts = Counter[tuple[Any, ...]]()
         """Exchanges so far, by rank, group and number of the rank's run."""
-        self._running = Counter[int]()
-        self._exchanging: set[int] = set()
+        self._run_counts = Counter[int]()
+        self._exchanging_ranks: set[int] = set()
         """Ranks that have made an exchange in their current run."""
-        self._waiting: set[int] = set()
+        self._waiting_ranks: set[int] = set()
         self._failure = ""
 
     @contextmanager
     def running(self, rank: int) -> Generator[None]:
         """Context of a run of a rank; its failure ends the waiting of the others."""
-        with self._changed:
-            self._running[rank] += 1
-            self._exchanging.discard(rank)
+        with self._change:
+            self._run_counts[rank] += 1
+            self._exchanging_ranks.discard(rank)
         try:
             yield
         except BaseException as error:
-            with self._changed:
+            with self._change:
                 self._failure = self._failure or f"rank {rank} ended with {type(error).__name__}"
             raise
         finally:
-            with self._changed:
-                self._running[rank] -= 1
-                if self._failure and not self._running.total():
+            with self._change:
+                self._run_counts[rank] -= 1
+                if self._failure and not self._run_counts.total():
                     self._reset()
-                self._changed.notify_all()
+                self._change.notify_all()
 
     def _reset(self) -> None:
         """Forget all exchanges in progress."""
         self._failure = ""
         counts = (self._runs, self._exchange_counts)
-        for table in (self._pending, *counts, self._exchanging, self._waiting):
+        for table in (self._pending, *counts, self._exchanging_ranks, self._waiting_ranks):
             table.clear()
 
     def exchange(
@@ -115,9 +115,9 @@ class Communicator:
         """
         group = next(group for group in groups if rank in group)
         call = (name, arguments, list(tensor.shape), str(tensor.dtype).removeprefix("torch."))
-        with self._changed:
-            if rank not in self._exchanging:
-                self._exchanging.add(rank)
+        with self._change:
+            if rank not in self._exchanging_ranks:
+                self._exchanging_ranks.add(rank)
                 self._runs[rank] += 1
             caller = (rank, group, self._runs[rank])
             key = (group, self._runs[rank], self._exchange_counts[caller])
@@ -128,9 +128,9 @@ class Communicator:
             pending.tensors[rank] = tensor.detach().cpu()
             if len(pending.tensors) == len(group):
                 pending.results = _results(name, arguments, group, pending.tensors)
-                self._waiting.difference_update(group)
+                self._waiting_ranks.difference_update(group)
                 del self._pending[key]
-                self._changed.notify_all()
+                self._change.notify_all()
             self._wait(rank, name, group, pending)
             results = pending.results or {}
         if rank == 0 and recordings:
@@ -142,19 +142,19 @@ class Communicator:
         """Wait for the other ranks of a group while they run, or may begin to."""
         idle_since = time.monotonic()
         if pending.results is None:
-            self._waiting.add(rank)
+            self._waiting_ranks.add(rank)
         while pending.results is None:
             if self._failure:
                 raise self._missing(rank, name, self._failure)
-            absent = [other for other in group if other not in pending.tensors]
-            ranks = ", ".join(map(str, absent))
-            if self._waiting.issuperset(absent):
+            absent_ranks = [other for other in group if other not in pending.tensors]
+            ranks = ", ".join(map(str, absent_ranks))
+            if self._waiting_ranks.issuperset(absent_ranks):
                 raise self._missing(rank, name, f"rank {ranks} waits in another exchange")
-            if any(self._running[other] for other in absent):
+            if any(self._run_counts[other] for other in absent_ranks):
                 idle_since = time.monotonic()
             elif time.monotonic() - idle_since > self._wait_s:
                 raise self._missing(rank, name, f"rank {ranks} runs nothing in this process")
-            self._changed.wait(_POLL_S)
+            self._change.wait(_POLL_S)
 
     def _missing(self, rank: int, name: str, reason: str) -> RankMissing:
         return RankMissing(
@@ -167,8 +167,8 @@ class Communicator:
 
 def _difference(rank: int, call: tuple[Any, ...], pending: _PendingExchange) -> str:
     """The different calls of two ranks at one exchange, in words."""
-    here, there = _call_text(call), _call_text(pending.call)
-    return f"rank {rank} calls {here}, where rank {pending.first} calls {there}"
+    own_text, other_text = _call_text(call), _call_text(pending.call)
+    return f"rank {rank} calls {own_text}, where rank {pending.first_rank} calls {other_text}"
 
 
 def _call_text(call: tuple[Any, ...]) -> str:
@@ -203,14 +203,15 @@ def _results(
     if name == "all_gather_into_tensor":
         return dict.fromkeys(group, torch.cat(parts))
     if name == "all_to_all_single":
-        split = [part.chunk(len(group)) for part in parts]
+        chunks_by_rank = [part.chunk(len(group)) for part in parts]
         return {
-            rank: torch.cat([chunks[index] for chunks in split]) for index, rank in enumerate(group)
+            rank: torch.cat([chunks[index] for chunks in chunks_by_rank])
+            for index, rank in enumerate(group)
         }
-    reduced = _REDUCTIONS[str(arguments[0])](torch.stack(parts))
+    reduction = _REDUCTIONS[str(arguments[0])](torch.stack(parts))
     if name == "all_reduce":
-        return dict.fromkeys(group, reduced)
-    return dict(zip(group, reduced.chunk(len(group)), strict=True))
+        return dict.fromkeys(group, reduction)
+    return dict(zip(group, reduction.chunk(len(group)), strict=True))
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Arguments of operators as JSON, and back; nothing else than these forms is read."""
+"""Arguments of operators as JSON, and back; JSON of any other form is refused."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ class MalformedProgram(ValueError):
     """Content that is no stored program."""
 
 
-def encoded(value: Any, number_of: Callable[[fx.Node], int]) -> Any:
+def encode_argument(value: Any, number_of: Callable[[fx.Node], int]) -> Any:
     """An argument of an operator as JSON.
 
     Raises:
         MalformedProgram: for a value of another type than operators take.
     """
     if isinstance(value, list | tuple):
-        return [encoded(part, number_of) for part in value]
+        return [encode_argument(part, number_of) for part in value]
     if isinstance(value, fx.Node):
         return {REFERENCE: number_of(value)}
     if value is None or isinstance(value, bool | int | float | complex | str):
-        return _encoded_number(value)
+        return _encode_number(value)
     for kind, name in _KIND_NAMES.items():
         if isinstance(value, kind):
             return {name: str(value).removeprefix("torch.")}
@@ -66,32 +66,34 @@ def encoded(value: Any, number_of: Callable[[fx.Node], int]) -> Any:
     raise MalformedProgram(f"an argument of type {type(value).__name__}")
 
 
-def _encoded_number(value: Any) -> Any:
+def _encode_number(value: Any) -> Any:
     """A number, a text or None as JSON, which has no infinities and no complex numbers."""
     if isinstance(value, complex):
-        return {"complex": [_encoded_number(value.real), _encoded_number(value.imag)]}
+        return {"complex": [_encode_number(value.real), _encode_number(value.imag)]}
     is_finite = not isinstance(value, float) or math.isfinite(value)
     return value if is_finite else {"float": str(value)}
 
 
-def decoded(value: Any, values: Sequence[fx.Node], device: torch.device, depth: int = 0) -> Any:
+def decode_argument(
+    value: Any, values: Sequence[fx.Node], device: torch.device, depth: int = 0
+) -> Any:
     """The argument of an operator from JSON; its references are indices of `values`.
 
     Raises:
-        MalformedProgram: for anything that `encoded` does not write.
+        MalformedProgram: for anything that `encode_argument` does not write.
     """
     if depth > DEPTH_MAX:
         raise MalformedProgram("an argument of lists within lists")
     if isinstance(value, list):
-        return [decoded(part, values, device, depth + 1) for part in value]
+        return [decode_argument(part, values, device, depth + 1) for part in value]
     if isinstance(value, dict):
-        return _decoded_object(value, values, device, depth)
+        return _decode_object(value, values, device, depth)
     if isinstance(value, int) and not _INT_MIN <= value <= INT_MAX:
         raise MalformedProgram("an integer beyond 64 bits")
     return value
 
 
-def _decoded_object(
+def _decode_object(
     value: dict[str, Any], values: Sequence[fx.Node], device: torch.device, depth: int
 ) -> Any:
     if len(value) != 1:
@@ -102,7 +104,7 @@ def _decoded_object(
     if kind == "device":
         return device
     if kind == "complex":
-        parts = decoded(content, values, device, depth + 1)
+        parts = decode_argument(content, values, device, depth + 1)
         if not isinstance(parts, list) or [type(part) for part in parts] != [float, float]:
             raise MalformedProgram("a complex number of other than two numbers")
         return complex(*parts)

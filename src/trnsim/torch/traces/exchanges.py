@@ -44,11 +44,11 @@ class _ExchangeTracing:
     @contextmanager
     def on(self) -> Generator[None]:
         """Context in which collectives of `torch_xla` are calls of the traced program."""
-        before, self.is_on = self.is_on, True
+        was_on, self.is_on = self.is_on, True
         try:
             yield
         finally:
-            self.is_on = before
+            self.is_on = was_on
 
 
 exchange_tracing: Final = _ExchangeTracing()
@@ -141,8 +141,8 @@ def _exchanges(module: fx.GraphModule) -> list[fx.Node]:
 
 def _operand(node: fx.Node) -> Any:
     """The value of a call's first argument, without elements; None where that is no node."""
-    first = node.args[0] if node.args else None
-    return first.meta.get("val") if isinstance(first, fx.Node) else None
+    first_argument = node.args[0] if node.args else None
+    return first_argument.meta.get("val") if isinstance(first_argument, fx.Node) else None
 
 
 def _check_arguments(name: str, node: fx.Node) -> None:
@@ -155,13 +155,13 @@ def _check_arguments(name: str, node: fx.Node) -> None:
     size = len(groups_of(node.args[-1])[0])
     length = next(iter(_operand(node).shape), 0)
     operation = arguments[0] if arguments and arguments[0] in REDUCTIONS else REDUCTIONS[0]
-    legal: dict[str, list[Any]] = {
+    legal_arguments: dict[str, list[Any]] = {
         "all_reduce": [operation],
         "reduce_scatter_tensor": [operation, size],
         "all_gather_into_tensor": [size],
         "all_to_all_single": [[length // size] * size] * 2,
     }
-    if arguments != legal[name]:
+    if arguments != legal_arguments[name]:
         raise MalformedProgram(f"an exchange {name} with {str(arguments)[:40]}")
 
 
@@ -169,8 +169,8 @@ def _collective(node: fx.Node) -> str:
     """The name of the functional collective that a node calls, or ""."""
     if node.op != "call_function":
         return ""
-    full = str(getattr(node.target, "name", lambda: "")())
-    library, _, name = full.partition("::")
+    full_name = str(getattr(node.target, "name", lambda: "")())
+    library, _, name = full_name.partition("::")
     return name.partition(".")[0] if library == LIBRARY else ""
 
 

@@ -16,7 +16,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from trnsim.errors import BadInput, NotModelled
 from trnsim.torch.compile.origins import line_of
 from trnsim.torch.models.archive import only_computes
-from trnsim.torch.traces.encoding import DTYPES, MalformedProgram, checked_index, decoded, encoded
+from trnsim.torch.traces.encoding import (
+    DTYPES,
+    MalformedProgram,
+    checked_index,
+    decode_argument,
+    encode_argument,
+)
 from trnsim.torch.traces.exchanges import rank_count
 from trnsim.torch.traces.kernels.embedding import kernel_operator
 from trnsim.torch.traces.stored import StoredCall, StoredPlace, StoredProgram, StoredTensor
@@ -69,9 +75,9 @@ class Calls:
         try:
             call = StoredCall(
                 _operator_name(node),
-                encoded(node.args, self._numbers.__getitem__),
+                encode_argument(node.args, self._numbers.__getitem__),
                 {
-                    name: encoded(value, self._numbers.__getitem__)
+                    name: encode_argument(value, self._numbers.__getitem__)
                     for name, value in node.kwargs.items()
                 },
                 _stored_result(node.meta.get("val")),
@@ -190,9 +196,10 @@ class _GraphBuilder:
         return module
 
     def _call(self, call: StoredCall) -> fx.Node:
-        args = tuple(decoded(value, self._values, self._device) for value in call.args)
+        args = tuple(decode_argument(value, self._values, self._device) for value in call.args)
         kwargs = {
-            name: decoded(value, self._values, self._device) for name, value in call.kwargs.items()
+            name: decode_argument(value, self._values, self._device)
+            for name, value in call.kwargs.items()
         }
         target: Any = kernel_operator(self._program, call, args)
         if target is None:

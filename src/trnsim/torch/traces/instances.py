@@ -113,8 +113,8 @@ class LoadedProgram:
 
     def states(self) -> list[Tensor]:
         """The states on the first core that has any, as tensors of the host."""
-        on_core = next(iter(self._weights.values()), [])
-        return [on_core[weight].cpu() for weight, _ in self.program.aliases if on_core]
+        core_tensors = next(iter(self._weights.values()), [])
+        return [core_tensors[weight].cpu() for weight, _ in self.program.aliases if core_tensors]
 
     def run(
         self, weights: Sequence[Tensor], inputs: Sequence[Tensor], *, is_batched: bool = False
@@ -143,7 +143,7 @@ class LoadedProgram:
         self._check_states(states)
         return self._run_traced(weights, inputs, states)
 
-    def run_resident(self, resident: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:
+    def run_resident(self, tensors: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:
         """The outputs, on the device, for weights and states that lie there and stay the caller's.
 
         New states replace the values of the old ones.
@@ -156,11 +156,11 @@ class LoadedProgram:
         core = self.placement.next_core()
         with torch.no_grad(), self._lock, self._running():
             arguments = [tensor.detach().to(f"{DEVICE_TYPE}:{core}") for tensor in inputs]
-            outputs = self._function(*resident, *arguments)
-            replacing = {output for _, output in self.program.aliases}
+            outputs = self._function(*tensors, *arguments)
+            state_outputs = {output for _, output in self.program.aliases}
             for weight, output in self.program.aliases:
-                resident[weight].copy_(outputs[output])
-            return [value for number, value in enumerate(outputs) if number not in replacing]
+                tensors[weight].copy_(outputs[output])
+            return [value for number, value in enumerate(outputs) if number not in state_outputs]
 
     def resident(self, tensors: Mapping[str, Tensor]) -> list[Tensor]:
         """The program's weights and states by their names, on its core.
@@ -169,11 +169,11 @@ class LoadedProgram:
             BadInput: for tensors that lack one, or have it in another form.
         """
         core = self.placement.next_core()
-        absent = [name for name in self.program.weights if name not in tensors]
-        if absent:
+        absent_names = [name for name in self.program.weights if name not in tensors]
+        if absent_names:
             raise BadInput(
-                f"{self.program.origin} has the weights {', '.join(absent[:5])}, which are not "
-                f"among {', '.join(list(tensors)[:5]) or 'no tensors'}",
+                f"{self.program.origin} has the weights {', '.join(absent_names[:5])}, which are "
+                f"not among {', '.join(list(tensors)[:5]) or 'no tensors'}",
                 fix="give each rank its part of the model's state_dict, by the same names",
                 source=_RANKS_SOURCE,
                 line=program_line(),
@@ -243,27 +243,27 @@ class LoadedProgram:
                 return list(self._host_function(*weights, *inputs))
         core = self.placement.next_core()
         with torch.no_grad(), self._lock, self._running():
-            on_core = self._weights_on(core, weights)
+            core_tensors = self._weights_on(core, weights)
             for (weight, _), state in zip(self.program.aliases, states or (), strict=False):
                 form = list(self.program.weights.values())[weight]
-                on_core[weight] = place(with_strides(state, form), core)
+                core_tensors[weight] = place(with_strides(state, form), core)
             arguments = [tensor.detach().to(f"{DEVICE_TYPE}:{core}") for tensor in inputs]
-            outputs = self._function(*on_core, *arguments)
+            outputs = self._function(*core_tensors, *arguments)
             for weight, output in self.program.aliases:
-                on_core[weight] = outputs[output]
-            replacing = [output for _, output in self.program.aliases]
-            results = [value for number, value in enumerate(outputs) if number not in replacing]
-            new_states = [] if states is None else [outputs[number] for number in replacing]
+                core_tensors[weight] = outputs[output]
+            state_outputs = [output for _, output in self.program.aliases]
+            results = [value for number, value in enumerate(outputs) if number not in state_outputs]
+            new_states = [] if states is None else [outputs[number] for number in state_outputs]
             return [value.cpu() for value in (*results, *new_states)]
 
     def _weights_on(self, core: int, weights: Sequence[Tensor]) -> list[Tensor]:
         """The weights on a core; the first call for the core copies them there."""
-        on_core = self._weights.get(core)
-        if on_core is None:
+        core_tensors = self._weights.get(core)
+        if core_tensors is None:
             self._check_weights(weights)
-            on_core = [place(tensor.detach(), core) for tensor in weights]
-            self._weights[core] = on_core
-        return on_core
+            core_tensors = [place(tensor.detach(), core) for tensor in weights]
+            self._weights[core] = core_tensors
+        return core_tensors
 
     def _check_weights(self, weights: Sequence[Tensor]) -> None:
         """Refuse weights of another number or form than the program's."""
@@ -476,11 +476,11 @@ class _Loading:
     @contextmanager
     def off(self) -> Generator[None]:
         """Context in which modules are loaded by their first run."""
-        before, self.is_off = self.is_off, True
+        was_off, self.is_off = self.is_off, True
         try:
             yield
         finally:
-            self.is_off = before
+            self.is_off = was_off
 
 
 loading: Final = _Loading()

@@ -126,13 +126,13 @@ def nesting_of(value: Any, numbers: Iterator[int], tensors: list[Tensor]) -> Nes
     if value is None or isinstance(value, bool | int | float | str):
         return NestedValue("constant", content=value)
 
-    def of(part: Any) -> NestedValue:
+    def nest(part: Any) -> NestedValue:
         return nesting_of(part, numbers, tensors)
 
     if isinstance(value, Mapping):
-        return _mapping_nesting(value, of)
+        return _mapping_nesting(value, nest)
     if isinstance(value, list | tuple):
-        parts = tuple(map(of, value))
+        parts = tuple(map(nest, value))
         is_list = isinstance(value, list) and len({part.type for part in parts}) <= 1
         has_constants = any(part.kind == "constant" for part in parts)
         return NestedValue("list" if is_list and not has_constants else "tuple", parts)
@@ -145,10 +145,10 @@ def nesting_of(value: Any, numbers: Iterator[int], tensors: list[Tensor]) -> Nes
     )
 
 
-def _mapping_nesting(value: Mapping[Any, Any], of: Callable[[Any], NestedValue]) -> NestedValue:
-    present = {key: part for key, part in value.items() if part is not None}
-    parts = tuple(map(of, present.values()))
-    keys = tuple(present)
+def _mapping_nesting(value: Mapping[Any, Any], nest: Callable[[Any], NestedValue]) -> NestedValue:
+    values_by_key = {key: part for key, part in value.items() if part is not None}
+    parts = tuple(map(nest, values_by_key.values()))
+    keys = tuple(values_by_key)
     is_uniform = len({part.type for part in parts}) == 1 and len({type(key) for key in keys}) == 1
     if is_uniform and isinstance(keys[0], str | int) and parts[0].kind != "constant":
         return NestedValue("dict", parts, keys)
@@ -188,11 +188,11 @@ def forward_text(
 def parameter_names(names: list[str]) -> list[str]:
     """Names as parameters of TorchScript: unique identifiers that `forward_text` does not use."""
     reserved_names = {"self", "a", "r", "torch"}
-    legal: list[str] = []
+    legal_names: list[str] = []
     for index, name in enumerate(names):
         is_legal = (
             name.isidentifier() and not keyword.iskeyword(name) and name not in reserved_names
         )
-        legal.append(name if is_legal else f"input_{index}")
-        reserved_names.add(legal[-1])
-    return legal
+        legal_names.append(name if is_legal else f"input_{index}")
+        reserved_names.add(legal_names[-1])
+    return legal_names

@@ -63,7 +63,7 @@ class ProgramRecorder(CutRecorder):
         geometries = tuple(place_of(tensor)[1] for tensor in results)
         self._add(self._signature(name, name, (*places, constants), geometries), args, results)
 
-    def launched(self, call: KernelCall, args: Sequence[Any], results: Sequence[Any]) -> None:
+    def note_kernel(self, call: KernelCall, args: Sequence[Any], results: Sequence[Any]) -> None:
         """Record an NKI kernel, which has run; `results` has the tensors that it wrote to."""
         from trnsim.xla.cuts.kernel_parts import (  # noqa: PLC0415  loads NKI, as a kernel has
             kernel_arguments,
@@ -75,7 +75,7 @@ class ProgramRecorder(CutRecorder):
         signature.kernel = call
         self._add(signature, args, results)
 
-    def exchanged(self, exchange: RecordedExchange) -> None:
+    def note_exchange(self, exchange: RecordedExchange) -> None:
         """Record a PyTorch collective, which has run."""
         if len(exchange.ranks) == 1 or _silence.is_on:
             return

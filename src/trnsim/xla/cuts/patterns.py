@@ -136,7 +136,7 @@ class FrameLine:
     The mark is its `f_trace`, which goes with the frame, and which only a debugger reads.
 
     Attributes:
-        depth: the distance from `Recorder.called` to the last of the frames of trnsim above it.
+        depth: the distance from `Recorder.note_call` to the last of the frames of trnsim above it.
         codes: the code of each frame from there to the line's, or to the first one of the thread.
         instruction: the instruction in that frame; None for a call in a backward pass.
         place: file and line of the program; None in a backward pass.
@@ -163,7 +163,7 @@ class FrameLine:
         """Do nothing, where a debugger takes the mark for its own function."""
 
     def is_here(self) -> bool:
-        """True if the call of `Recorder.called`, two frames above, comes from this line."""
+        """True if the call of `Recorder.note_call`, two frames above, comes from this line."""
         if self.is_marking:
             try:
                 if _frame_at(_MARKED_DISTANCE).f_trace is self:
@@ -200,7 +200,7 @@ _frame_lines: Final[WeakValueDictionary[tuple[Any, ...], FrameLine]] = WeakValue
 def frame_line(
     codes: Sequence[CodeType], instruction: int | None, place: Place | None
 ) -> FrameLine:
-    """The line of a call by the frames from `Recorder.called` on; patterns of a line share it."""
+    """The line of a call by the frames from `Recorder.note_call` on; its patterns share it."""
     are_own = [code.co_filename.startswith(_OWN_FILES) for code in codes]
     depth = [*are_own, False].index(False) - 1
     thread = get_ident()

@@ -122,7 +122,7 @@ class CutRecorder:
             del self.storages[owner.address]
             self.pending.pop(owner.address, None)
 
-    def called(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
+    def note_call(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
         """Record a call of an operator, which has run."""
         repeats = self.repeats
         for call in repeats.latest_call.successors:

@@ -52,4 +52,4 @@ def write_workdir(folder: Path, report: ModelReport, program: StoredProgram) -> 
         run = report.run()
     except BadInput:  # a graph without instructions has no program to draw
         return paths
-    return [*paths, write_report(report_of([run], [report.whole]), folder, name)]
+    return [*paths, write_report(report_of([run], [report.scaled_estimate]), folder, name)]

@@ -80,7 +80,7 @@ def randint(b: Build, *bounds: Any, **_: Any) -> Value:
 
 
 def random(b: Build, x: Value, *bounds: int | None, **_: Any) -> Value:
-    """Random integers in [low, high), [0, high), or without bounds [0, 2**24); the shape of x."""
+    """Random integers in the shape of x: in [low, high), [0, high), or else [0, 2**24)."""
     del x
     ends = [n for n in bounds if n is not None]
     low, high = (ends[0], ends[1]) if len(ends) > 1 else (0, *ends, 1 << 24)[:2]

@@ -39,7 +39,7 @@ def _row_weights(b: Build, classes: Value, weight: Value | None, ignored: int) -
 
 
 def _counted_classes(b: Build, classes: Value, is_counted: Value) -> Value:
-    """Classes with 0 where a row is ignored, as such a class may be none."""
+    """The classes, and 0 for each ignored row, whose class need not exist."""
     return b.ew("select", is_counted, classes, 0.0, dtype=classes.dtype)
 
 
@@ -51,7 +51,10 @@ def _classes_last(b: Build, x: Value, target: Value) -> tuple[Value, Value]:
 
 
 _FEW: Final = 128
-"""Classes up to which each row is compared with all of them, not read by its class."""
+"""Maximum number of classes for which each row is compared with all classes.
+
+With more, the element of its class is read from each row.
+"""
 
 
 def _losses(

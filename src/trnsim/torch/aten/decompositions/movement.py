@@ -123,9 +123,10 @@ def _triangle(direction: str) -> Decomposition:
 
 
 def pad(b: Build, x: Value, padding: Sequence[int], number: float = 0) -> Value:
-    """``x`` padded with a number: before and after the last dimension, then the one before it, ...
+    """``x`` padded with a number.
 
-    A negative padding crops.
+    `padding` has the lengths before and after the last dimension, then before and after the last
+    but one, and so on. A negative length crops.
     """
     unpadded_rank = len(x.shape) - len(padding) // 2
     low_padding, high_padding = (

@@ -373,7 +373,7 @@ def group_norm_backward(
         return b.graph.reshape(repeated, (batch, channels))
 
     def group_means(sums: Value) -> Value:
-        """The means over each group, [N, C], of what is summed over each channel."""
+        """Means over each group from sums over each channel, repeated for its channels: [N, C]."""
         weighted_sums = sums if weights is None else b.ew("multiply", sums, weights)
         shares = b.ew("multiply", weighted_sums, 1 / count)
         return repeat_for_channels(b.graph.reduce("add", b.graph.reshape(shares, shape), (2,)))

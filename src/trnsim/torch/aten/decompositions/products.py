@@ -11,9 +11,9 @@ from trnsim.graph.types import Shape
 from trnsim.torch.aten.decomposition import Decomposition
 
 _SHORT_SUM: Final = 16
-"""Terms of a sum that an engine adds up sooner than the Tensor Engine, whose rows they would be."""
+"""Maximum number of terms of a sum that another engine adds up faster than the Tensor Engine."""
 _MANY_SUMS: Final = 16
-"""Matrices from which on products by vectors, each by itself, take longer than additions."""
+"""Minimum number of matrices whose products by vectors, one by one, take longer than additions."""
 
 
 def mm(b: Build, x: Value, y: Value) -> Value:

@@ -26,9 +26,10 @@ def _with_bias(b: Build, gates: Value, bias: Value | None) -> Value:
 
 
 def _sigmoid_gradient(b: Build, *factors: Value) -> Value:
-    """The product of the factors, of which y is the last, and ``1 - y``, for y a sigmoid's result.
+    """``factors[0] * factors[1] * ... * y * (1 - y)``, where y is the last factor.
 
-    That is the gradient through the sigmoid, if the other factors are the gradient of y.
+    That is the gradient through a sigmoid with result y, if the product of the other factors is the
+    gradient of y.
     """
     slope = b.ew("multiply", factors[-1], b.ew("subtract", 1.0, factors[-1]))
     for factor in factors[:-1]:

@@ -24,8 +24,8 @@ class _Phase:
     Attributes:
         count: number of elements.
         window: the last window that starts at or before the first element.
-        taps: distance of each tap that can be at the first element from its window's start, and
-            the number of windows from that one to `window`.
+        taps: for each tap that can be at the first element, its distance from the start of its
+            window, and the number of windows from its window to `window`.
     """
 
     count: int
@@ -33,11 +33,11 @@ class _Phase:
     taps: tuple[tuple[int, int], ...]
 
     def windows_before(self) -> int:
-        """The number of windows before the first that taps read."""
+        """The number of windows that taps read before the first one."""
         return max((back - self.window for _, back in self.taps), default=0)
 
     def windows_after(self, count: int) -> int:
-        """The number of windows after the last of `count` that taps read."""
+        """The number of windows that taps read after the last of `count` windows."""
         last = max((self.window - back for _, back in self.taps), default=-self.count)
         return last + self.count - count
 
@@ -78,8 +78,8 @@ def _dimension_by_dimension(
 ) -> Value:
     """`sum_of_maxima` of windows that step by one, in as many steps as the sum of their lengths.
 
-    Windows that lie one after the other along a dimension, and have their maxima in the same row of
-    the others, have the same maximum there: the first of it that they all cover.
+    Overlapping windows along a dimension whose maxima lie in the same row of the other dimensions
+    have the same maximum: the first element with that value which all of them cover.
     """
     offset = best_offset
     for dim, length in enumerate(lengths):
@@ -110,7 +110,7 @@ def _dimension_by_dimension(
 def _split(
     b: Build, windows: Windows, offset: Value, dim: int, lengths: Sizes
 ) -> tuple[Value, Value]:
-    """Flat offsets from windows that step by one as those along `dim`, and the rest."""
+    """The part along `dim` of flat offsets from windows that step by one, and the rest."""
     if dim == windows.rank - 1:
         return offset, b.filled(0.0, offset.type)
     scale, outer = prod(lengths[dim + 1 :]), len(offset.shape) - windows.rank

@@ -65,7 +65,7 @@ def _first_inside(b: Build, windows: Windows, dim: int, shape: Sizes) -> Value:
 def _best_of_taps(
     b: Build, windows: Windows, padded: Value, lengths: Sizes, window_counts: Sizes
 ) -> tuple[Value, Value]:
-    """`_best_taps` by each tap of the windows, as is faster for few taps."""
+    """`_best_taps`, computed tap by tap, which is faster for few taps."""
     taps = windows.taps(b, padded, window_counts)
     best, offsets = taps[0], _tap_offsets(windows, lengths)
     scales = [float(prod(lengths[dim + 1 :])) for dim in range(windows.rank)]

@@ -38,12 +38,12 @@ def with_kernels(program: StoredProgram) -> StoredProgram:
     numbers: dict[str, tuple[int, list[int]]] = {}
     for call in program.calls:
         match = _KERNEL_BY_NAME.fullmatch(call.operator)
-        launched = kernel_call(f"{NAMESPACE}::{match['name']}") if match else None
-        if launched is None:
+        call_of_process = kernel_call(f"{NAMESPACE}::{match['name']}") if match else None
+        if call_of_process is None:
             calls.append(call)
             continue
         if call.operator not in numbers:
-            kernel, order = record_kernel(launched, target().name)
+            kernel, order = record_kernel(call_of_process, target().name)
             numbers[call.operator] = len(kernels), order
             kernels.append(kernel)
         number, order = numbers[call.operator]
@@ -67,17 +67,19 @@ def kernel_operator(program: StoredProgram, call: StoredCall, args: Sequence[Any
     stored = program.kernels[number]
     if call.kwargs or not all(isinstance(value, Tensor) for value in values):
         raise MalformedProgram(f"a call of the kernel {stored.title} with other than tensors")
-    launched, _ = call_of_kernel(saved_kernel(stored), tuple(values), {})
-    results = tree_leaves(meta_results(launched.outline(target().name)))
-    declared = call.result if isinstance(call.result, list) else [call.result][: len(results)]
-    if len(declared) != len(results) or not all(
+    launched_call, _ = call_of_kernel(saved_kernel(stored), tuple(values), {})
+    results = tree_leaves(meta_results(launched_call.outline(target().name)))
+    declared_results = (
+        call.result if isinstance(call.result, list) else [call.result][: len(results)]
+    )
+    if len(declared_results) != len(results) or not all(
         form is not None and form.matches(result)
-        for form, result in zip(declared, results, strict=True)
+        for form, result in zip(declared_results, results, strict=True)
     ):
         raise MalformedProgram(
             f"a call of the kernel {stored.title} with other results than it has"
         )
-    return operator_of(launched)
+    return operator_of(launched_call)
 
 
 def saved_kernel(stored: StoredKernel) -> SavedKernel:
