@@ -99,11 +99,11 @@ class CallFailure(NamedTuple):
 
 
 class PendingCall(NamedTuple):
-    """A call in which a rank waits for the others of a group.
+    """A call in which a rank waits for the other ranks of a group.
 
     Attributes:
-        group: name of the group, or of a pair of ranks of which the first sends.
-        number: index of the call among those of the group.
+        group: name of the group, or of a pair of ranks, sender first.
+        number: index of the call among the group's calls.
     """
 
     group: str
@@ -254,7 +254,7 @@ class Agreement:
         return _arguments_at(self._published_texts(call), call.number)
 
     def _values_of(self, keys: Mapping[int, str]) -> dict[int, str]:
-        """The values of keys by rank, without those that have none."""
+        """The values of keys by rank; a rank whose key has no value is left out."""
         if not self._store.check(list(keys.values())):
             keys = {rank: key for rank, key in keys.items() if self._store.check([key])}
         values = self._store.multi_get(list(keys.values())) if keys else []
@@ -332,7 +332,7 @@ class Agreement:
         return any(numbers.get(rank, -1) < call.number for rank in stuck_ranks)
 
     def _waiting_calls(self) -> dict[int, PendingCall]:
-        """Calls in which ranks have published that they wait, without those that have failed."""
+        """Calls in which ranks have published that they wait, unless the call has failed."""
         calls: dict[int, PendingCall] = {}
         for rank, text in self._values_of({r: self._wait_key(r) for r in self._world}).items():
             if text:

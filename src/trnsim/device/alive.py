@@ -1,4 +1,4 @@
-"""A lock that each process holds until it ends, so that others of the machine see whether it runs.
+"""A lock that each process holds until it ends, so that processes of its machine see if it runs.
 
 The lock's name identifies the folder that it lies in: a process of another machine, which sees a
 folder of its own at that path, draws no conclusion from it.
@@ -52,7 +52,7 @@ def _folder_digest(folder: Path) -> str:
 
 
 def _is_on_this_machine(path: str) -> bool:
-    """True if the folder of a lock is the one that its process saw."""
+    """True if a lock is in the same folder as its process saw."""
     with suppress(OSError):
         return _folder_digest(Path(path).parent) in Path(path).name.split("-")
     return False

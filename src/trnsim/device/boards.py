@@ -34,7 +34,7 @@ _PAUSE_DIVISOR: Final = 8
 
 
 class Boards:
-    """A rank's own board, and those of the other ranks that share its store."""
+    """A rank's own board, and the boards of the other ranks that share its store."""
 
     def __init__(self, store: Store, rank: int, prefix: str) -> None:
         self._store, self._prefix, self._rank = store, prefix, rank

@@ -37,7 +37,7 @@ class CompiledGraph:
         missing: operators without a lowering, which the host computes, each with the reason.
         flags: AWS's flags of the compilation.
         weights: numbers of the graph's inputs that do not change from call to call.
-        own_constant_bytes: bytes of its constant arrays, except those of called kernels.
+        own_constant_bytes: bytes of its constant arrays, without the constants of called kernels.
     """
 
     name: str
@@ -58,7 +58,7 @@ class CompiledGraph:
 
     @property
     def constant_bytes(self) -> int:
-        """Bytes of the graph's constant arrays, including those of called kernels."""
+        """Bytes of the graph's constant arrays, and of the constants of called kernels."""
         return self.own_constant_bytes + sum(kernel.constant_bytes for kernel in self._kernels)
 
     @property
@@ -69,7 +69,7 @@ class CompiledGraph:
 
     @cached_property
     def _kernels(self) -> list[Loadable]:
-        """The distinct kernels that the graph calls, except those that the chip refuses."""
+        """The distinct kernels that the graph calls and the chip does not refuse."""
         calls: dict[Hashable, Any] = {
             node.operation.call: node.operation.call
             for node in nodes_within(self.graph)

@@ -209,7 +209,7 @@ def question_of(path: Path, shape: ModelShape, dtype: str) -> Callable[[Machine,
 
 
 def phase_of(values: Mapping[str, Any], past: int) -> str:
-    """The default phase: decoders generate, others encode."""
+    """The default phase: a decoder generates, any other model encodes."""
     if past:
         return "decode"
     architectures = values.get("architectures")

@@ -101,7 +101,7 @@ def device_text(target: str, cores: int) -> str:
 
 
 def compiled_cores(chip: Target, flags: Flags, cores: int | None = None) -> int:
-    """NeuronCores to compile a graph for: `cores`, else those of its flags, else of a device.
+    """NeuronCores to compile a graph for: `cores`, else by its flags, else as many as a device has.
 
     Raises:
         BadInput: for flags that contradict NEURON_LOGICAL_NC_CONFIG, or `cores`.

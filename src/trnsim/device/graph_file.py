@@ -55,7 +55,7 @@ class GraphFile:
 
     @classmethod
     def of(cls, imported: ImportedGraph, weights: frozenset[int] = frozenset()) -> GraphFile:
-        """A graph that a framework's importer made, with those of its inputs that are weights."""
+        """A graph that a framework's importer made, and which of its inputs are weights."""
         return cls(
             imported.graph,
             weights,

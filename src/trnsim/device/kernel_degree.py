@@ -30,7 +30,7 @@ def check_degree(kernel: Kernel, line: tuple[str, int] | None = None) -> None:
         line: file and line of its call, where the stack does not show it.
 
     Raises:
-        CompilerRefusal: for such a kernel, unless its version of NKI is before 0.7.
+        CompilerRefusal: the numbers differ, unless the kernel's version of NKI is before 0.7.
     """
     if kernel.version().version.follows(ANY_DEGREE_IN_GRAPH):
         return

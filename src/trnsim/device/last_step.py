@@ -2,7 +2,7 @@
 
 Steps end with an optimizer that the framework names. Without one, a step is a run of the program
 that is repeated, with the calls since its previous run. Cores work side by side, so a step's calls
-are those of the slowest core.
+are the calls of the slowest core.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _repeated_program(
 
 
 def _last_run_spans(program: DeviceCall, events: Sequence[CallEvent]) -> dict[int, tuple[int, int]]:
-    """By core, the calls from the end of a program's second last run to that of its last."""
+    """By core, the calls from the end of a program's second last run to the end of its last."""
     ends: dict[int, list[int]] = {}
     for number, event in enumerate(events):
         if event.call.name == program.name:

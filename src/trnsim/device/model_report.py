@@ -162,7 +162,7 @@ class ModelReport:
 
     @property
     def scale(self) -> float:
-        """The ratio of the time to that of the compiled program alone."""
+        """The ratio of the time to the time of the compiled program alone."""
         program_s = self.program_estimate.time_s
         return self.time_s / program_s if program_s else 1.0
 

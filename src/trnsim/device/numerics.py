@@ -2,7 +2,7 @@
 
 - `fast`, the default: the host computes an operation as a whole, and rounds once.
 - `exact`: the instructions of the chip are emulated, so that sums are added in the order of tiles
-  and functions are those of the engines; a compiled graph runs as the program that was timed.
+  and functions are the engines' functions; a compiled graph runs as the program that was timed.
 - `shapes`: no values are computed. A step has its calls, memory and time; a value that the program
   reads from a tensor is undefined.
 

@@ -29,9 +29,9 @@ def world_fabric(target: str, least_ranks: int = 1) -> Fabric:
     """The fabric of this process's world on a chip.
 
     The instance is TRNSIM_INSTANCE, else the smallest that has the ranks of a node. WORLD_SIZE
-    counts the ranks, of which there are at least `least_ranks`, LOCAL_WORLD_SIZE those of a node;
-    without the latter, ranks fill one instance after the other. A rank has the core that
-    NEURON_RT_VISIBLE_CORES names, else the one of its LOCAL_RANK; the cores of a node's ranks
+    counts the ranks (at least `least_ranks`), LOCAL_WORLD_SIZE the ranks of a node; without
+    LOCAL_WORLD_SIZE, ranks fill one instance after the other. A rank has the core that
+    NEURON_RT_VISIBLE_CORES names, else the core of its LOCAL_RANK; the cores of a node's ranks
     follow each other. Where all ranks have the same number of cores by
     NEURON_PJRT_PROCESSES_NUM_DEVICES, a rank computes on its first.
 
@@ -83,7 +83,7 @@ def placed_time(
 ) -> CollectiveTime:
     """The time of a collective of this process's world, with the placement of its ranks.
 
-    By default its fixed time is that of a program which the host starts, as for a collective of
+    By default its fixed time is the time of a program that the host starts, as for a collective of
     an eager program.
     """
     return _cached_time(kind, nbytes, tuple(map(tuple, groups)), target, floor)

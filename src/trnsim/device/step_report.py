@@ -74,7 +74,7 @@ class StepReport:
         return [*brief_rows(self.steps), *(row for part in report_parts for row in part().rows())]
 
     def _stored_values(self) -> list[dict[str, Any]]:
-        """The values of each chip with its program, of which a later page has lanes and gains."""
+        """The values of each chip, and its program: a later page draws lanes and gains from it."""
         programs = [step_program(step) for step in self.steps]
         return [
             {**values, "program": program.as_data()}
@@ -123,7 +123,8 @@ def step_report(
 def _trace(step: StepTime, program: StepProgram) -> Iterator[TraceEvent]:
     """Kernels where the device runs them, their operators and modules, launches, the HBM in use.
 
-    An arrow leads from a launch to its kernel. A call without kernels is where the one before ends.
+    An arrow leads from a launch to its kernel. A call without kernels is where the call before it
+    ends.
     """
     ends_s, started_s = program.ends_s, program.launches_s.cumsum()
     for number, name in enumerate(("launches", "kernels", "operators", "modules", "phases")):

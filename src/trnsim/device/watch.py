@@ -98,7 +98,7 @@ class WorkRecording(Recording):
     def note_collective(
         self, collective: CollectiveCall, buffers: Iterable[int], is_async: bool
     ) -> None:
-        """Count an exchange that is awaited; others are assumed to be hidden."""
+        """Count an exchange that is awaited; an asynchronous exchange is assumed to be hidden."""
         del buffers
         if not is_async:
             self._exchanges[collective] += 1
@@ -200,7 +200,7 @@ class _Watch:
             call_log.recordings.remove(self.work)
 
     def spread(self, fabric: Fabric, ranks: int) -> None:
-        """Use the cores of `ranks` ranks where these are more, those on the first instance."""
+        """Use the cores of `ranks` ranks on the first instance, where these are more."""
         local_ranks = min(ranks, fabric.ranks_per_node)
         if local_ranks > len(self.cores) or not (self._is_spread or is_chosen()):
             self._is_spread = True
@@ -307,7 +307,7 @@ def _counts_cores() -> bool:
 
 
 def own_cores() -> tuple[int, ...]:
-    """The cores of this process on its instance: those named, else that of its local rank."""
+    """The cores of this process on its instance: as named, else the core of its local rank."""
     cores = visible_cores()
     rank = os.environ.get(LOCAL_RANK, "")
     if len(cores) == 1 and rank.isdecimal() and VISIBLE not in os.environ:

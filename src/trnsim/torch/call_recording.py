@@ -42,7 +42,7 @@ class RecordedExchange(NamedTuple):
         reduction: the name of its reduction; "" if it has none, or if it was called from C++, where
             the name is not seen.
         pair: sender and receiver of a message; () for a collective.
-        is_root: True if this rank is the one that receives a reduction or a gather.
+        is_root: True if this rank receives a reduction or a gather.
     """
 
     kind: str

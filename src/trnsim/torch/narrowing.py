@@ -1,6 +1,6 @@
 """Tensors that the device holds in a narrower dtype: XLA_USE_BF16 and XLA_DOWNCAST_BF16.
 
-The host computes a call in the tensors' dtype, and rounds its results to that of the device. So a
+The host computes a call in the tensors' dtype, and rounds its results to the device's dtype. So a
 call rounds once, from numbers that the device has; bytes and times are those of the device's dtype.
 `trnsim.xla.precision` narrows dtypes; otherwise none is narrowed.
 """

@@ -28,10 +28,10 @@ def test_every_file_of_the_folder_is_a_plugin_that_is_registered():
 @each_plugin
 def test_a_plugin_says_what_it_patches_and_why(one):
     assert one.module.replace("_", "-").startswith(one.package.replace("_", "-"))
-    assert one.replaces
-    assert one.why
-    assert one.why[0].islower()
-    assert not one.why.endswith(".")
+    assert one.replaced_names
+    assert one.reason
+    assert one.reason[0].islower()
+    assert not one.reason.endswith(".")
     assert re.match(r"\w+ \d+\.\d+\.\d+ .*\.py", one.source)
 
 
@@ -40,7 +40,7 @@ def test_a_plugin_is_tested_with_the_release_that_the_tests_of_clients_install(o
     pins = dict(
         line.split("==") for line in (ROOT / "constraints.txt").read_text().split() if "==" in line
     )
-    assert any(f"{pins[one.package]}.".startswith(f"{known}.") for known in one.tested)
+    assert any(f"{pins[one.package]}.".startswith(f"{known}.") for known in one.tested_releases)
 
 
 @each_plugin
@@ -50,7 +50,7 @@ def test_every_plugin_leaves_an_unknown_package_alone(one):
         one.patch(module)
     assert set(vars(module)) == set(vars(type(sys)(one.module)))
     assert one.package in str(warned[0].message)
-    assert one.why in str(warned[0].message)
+    assert one.reason in str(warned[0].message)
 
 
 @each_plugin
@@ -61,7 +61,7 @@ def test_every_plugin_fits_the_installed_release_without_a_warning(one):
         "import warnings; warnings.filterwarnings('error', message='trnsim')\n"
         f"import torch, importlib; module = importlib.import_module({one.module!r})\n"
         "from functools import reduce\n"
-        f"for name in {one.replaces!r}:\n"
+        f"for name in {one.replaced_names!r}:\n"
         "    found = reduce(getattr, name.split('.'), module)\n"
         "    print(found.__module__, getattr(found, '__wrapped__', found) is not found)\n"
     )

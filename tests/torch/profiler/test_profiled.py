@@ -74,6 +74,13 @@ def test_an_operator_that_was_called_by_another_of_the_device_stays():
     assert names(found.host_events) == ["outer", "inner"]
 
 
+def test_the_name_of_a_function_of_python_is_not_read():
+    function = event("", 0, 100, is_python=True)
+    function.name = b"\xa0".decode
+    found = profiled_window([function, event(f"{MARK}0", 60, 61)], [launch(0)], "trn2")
+    assert found.host_events == [function]
+
+
 def test_a_function_of_python_is_no_operator_and_hidden_inside_one():
     events = [
         event("main", 0, 100, is_python=True),

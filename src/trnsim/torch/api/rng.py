@@ -190,7 +190,7 @@ def register() -> None:
 
 
 def _patch_tracker(module: Any) -> None:
-    """Let DTensor draw from a generator of the device in place of the one that a program passes.
+    """Let DTensor draw from a generator of the device in place of the generator that is passed.
 
     C++ passes it on as a plain generator of the host, whose state DTensor cannot read.
     """

@@ -29,7 +29,7 @@ class _Watcher:
     ) -> ModuleSpec | None:
         """The spec of the finders after this one; its loader then calls `callback`.
 
-        Besides Python's own finders these are those of packages that are installed in place.
+        Besides Python's own, there are finders of packages that are installed in place.
         """
         if fullname != self._name:
             return None

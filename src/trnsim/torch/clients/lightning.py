@@ -197,7 +197,7 @@ class Choice:
         return DEVICE_TYPE if accelerator == "cpu" else accelerator
 
     def _init_strategy(self) -> None:
-        """Choose the strategy: the device's replaces a default, or the one that the user named."""
+        """Choose the strategy: the device's strategy replaces a default or a named strategy."""
         connector: Any = self
         if isinstance(connector.accelerator, NeuronAccelerator):
             connector._strategy_flag = self._neuron_strategy(

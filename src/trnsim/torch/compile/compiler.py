@@ -64,7 +64,7 @@ _UNTRACED_FILES: Final = (
 
 
 def report() -> str:
-    """The compiled graphs as text, with advice about those that were compiled again."""
+    """The compiled graphs as text, with advice about graphs that were compiled again."""
     # The reason is "input 0 was ... and is ... here" if a graph was compiled for a new shape.
     is_recompiled = any(" is " in program.reason for program in compiled_graphs())
     return f"{graphs_text()}\n\n{_ADVICE}" if is_recompiled else graphs_text()

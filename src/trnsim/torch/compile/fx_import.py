@@ -160,7 +160,7 @@ class _Importer:
             self._values[node] = self._import_call(node)
 
     def _add_outputs(self, results: Any) -> None:
-        """Record the returned values, except those without elements or that no node computes."""
+        """Record the returned values that have elements and that a node computes."""
         for position, result in enumerate(
             results if isinstance(results, list | tuple) else [results]
         ):

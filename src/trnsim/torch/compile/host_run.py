@@ -169,7 +169,7 @@ def _view_as_dtype(tensor: Tensor, dtype: torch.dtype) -> Tensor:
 def host_module(module: fx.GraphModule) -> fx.GraphModule:
     """A copy of the graph for the CPU: its devices, operators and weights are the host's.
 
-    So are those of the graphs within it: the functions of `torch.cond` and of loops.
+    The graphs within it, the functions of `torch.cond` and of loops, are copied likewise.
     """
     host_copy = fx.GraphModule(module, copy.deepcopy(module.graph))
     inner_names = [

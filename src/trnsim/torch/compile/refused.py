@@ -62,7 +62,7 @@ def dynamic_refusals(module: fx.GraphModule) -> tuple[Refusal, ...]:
 
 
 def raise_or_warn(refusals: Sequence[Refusal]) -> None:
-    """Raise the first refusal that the policy makes an error, and warn of the others.
+    """Raise the first refusal that the policy makes an error; without one, warn of each.
 
     Raises:
         CompilerRefusal: for a graph that neuronx-cc refuses.

@@ -26,7 +26,7 @@ MOST_UNROLLED: Final = 256
 def written_out() -> Generator[None]:
     """A context in which graphs are traced with these operators, and their gradients, written out.
 
-    It holds where PyTorch makes operators functional, so writes within them are as any others.
+    It holds where PyTorch makes operators functional, so that their functions may write in place.
     """
     flex, scan, loops = (
         import_module(f"torch._higher_order_ops.{name}")

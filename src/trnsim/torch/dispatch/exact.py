@@ -49,7 +49,7 @@ _INTEGERS_BEYOND: Final = (
 
 
 def call_exactly(name: str, host_kernel: Kernel, args: Any, kwargs: Any) -> Any:
-    """Call `host_kernel`, then overwrite its results with those of the operator's own kernel.
+    """Call `host_kernel`, then let the operator's own kernel overwrite its results.
 
     The host's call determines the result tensors: new ones, or arguments written in place.
 
@@ -80,7 +80,7 @@ def call_exactly(name: str, host_kernel: Kernel, args: Any, kwargs: Any) -> Any:
 
 
 def _overwrite(name: str, args: Any, kwargs: Any, result: Any, inputs: list[Tensor]) -> None:
-    """Overwrite the results of a call with those that the operator's kernel computes.
+    """Overwrite the results of a call with the values that the operator's kernel computes.
 
     `inputs` are copies of its inputs from before the host's call, which may have written them.
 
@@ -170,7 +170,7 @@ def may_confuse_lowest(name: str, args: Sequence[Any]) -> bool:
 
 
 def spreads_infinity(name: str, args: Sequence[Any]) -> bool:
-    """True if an operator's kernel may add zero times an infinite element or NaN to others.
+    """True if an operator's kernel may add zero times an infinite element or NaN to other elements.
 
     Kernels that multiply an image by a matrix, of zeros where an element is not read, do.
     """

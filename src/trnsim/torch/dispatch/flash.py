@@ -69,8 +69,8 @@ def _check(query: Tensor, key: Tensor, value: Tensor, dropout_p: float) -> None:
     """Refuse arguments that the host's fused attention does not support.
 
     Raises:
-        NotModelled: dropout, or values whose width is not that of the keys.
-        BadInput: heads of queries that are no multiple of those of keys.
+        NotModelled: dropout, or values and keys of different widths.
+        BadInput: the number of heads of queries is no multiple of the number of heads of keys.
     """
     if dropout_p:
         _refuse(f"dropout_p={dropout_p}", "dropout_p=0, or F.scaled_dot_product_attention")

@@ -1,6 +1,6 @@
 """Visibility of keys in attention: windows, diagonals, and packed sequences.
 
-Queries of packed sequences are ``[length, heads, width]``, sequence after sequence; those of a
+Queries of packed sequences are ``[length, heads, width]``, sequence after sequence; tensors of a
 batch are ``[batch, length, heads, width]``. If the numbers of queries and keys differ, the last
 query is aligned with the last key.
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Window(NamedTuple):
-    """The keys that a query sees beside the one at its own position.
+    """The keys that a query sees besides the key at its own position.
 
     Attributes:
         left: number of keys before its own position; None for all.
@@ -130,7 +130,7 @@ def _used_keys(keys: list[tuple[int, int]], key_counts: list[int]) -> list[tuple
 def _sequence_bounds(name: str, starts: Tensor, total: int) -> list[int]:
     """Positions at which each sequence begins, and the last ends.
 
-    In the mode `shapes`, which has no values, those of sequences of equal length.
+    In the mode `shapes`, which has no values, the sequences have equal lengths.
     """
     count = starts.numel() - 1
     if mode.kind == "shapes" and count > 0:

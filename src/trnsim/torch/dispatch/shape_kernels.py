@@ -111,7 +111,7 @@ def _keywords_on_meta(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _core(args: Any, kwargs: Any) -> int:
-    """The core for the results: that of the first tensor, or of the argument `device`."""
+    """The core for the results: the first tensor's core, or the core of the argument `device`."""
     for value in [*args, *kwargs.values()]:
         for tensor in value if isinstance(value, list | tuple) else [value]:
             if isinstance(tensor, Tensor) and is_neuron(tensor.device):

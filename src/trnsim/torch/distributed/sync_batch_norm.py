@@ -50,7 +50,7 @@ def gather_stats(
     eps: float,
     counts: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Statistics over all processes, from those of each process [N, C] and its counts [N].
+    """Statistics over all processes, from each process's statistics [N, C] and counts [N].
 
     Running statistics are updated with `momentum`, and with the unbiased variance.
     """

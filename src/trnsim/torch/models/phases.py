@@ -48,8 +48,8 @@ class TrainingStep(nn.Module):
 class GeneratePass(nn.Module):
     """A module that takes new tokens and a cache, and returns scores and new keys and values.
 
-    The cache has the keys and values of earlier tokens. Scores are those of each sequence's last
-    token. The new tokens' keys and values are separate outputs: the cache is not copied.
+    The cache has the keys and values of earlier tokens. Scores are of each sequence's last token.
+    The new tokens' keys and values are separate outputs: the cache is not copied.
     """
 
     def __init__(self, model: nn.Module) -> None:

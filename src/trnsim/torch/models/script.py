@@ -31,7 +31,7 @@ def script_graph(path: Path) -> ModelGraph:
 
     Raises:
         BadInput: for a file without a model, or without arguments, and for a model that cannot be
-            traced on them: it takes others, or it branches on the value of a tensor.
+            traced on them: it takes other arguments, or it branches on the value of a tensor.
     """
     check_readable(path, fix=_FIX)
     names = runpy.run_path(str(path))

@@ -66,10 +66,13 @@ class ProfiledWindow:
 def profiled_window(
     events: Sequence[KinetoEvent], launches: Sequence[Launch], target: str
 ) -> ProfiledWindow:
-    """The events of a window with those of the device, whose times are for `target`."""
+    """The events of a window with the device's events, whose times are for `target`."""
     parents = _parents(events)
     mark_indices = {
-        event.name(): index for index, event in enumerate(events) if event.name().startswith(MARK)
+        event.name(): index
+        for index, event in enumerate(events)
+        # Names of Python's functions may lie in freed memory (pytorch issue 64345).
+        if not event.is_python_function() and event.name().startswith(MARK)
     }
     callers: set[int] = set()
     launchers: dict[int, int] = {}

@@ -1,7 +1,7 @@
 """Branches on the values of tensors in a function that is traced.
 
 A trace has no values, so a read of one ends it. Then the function is traced once more with the
-example's values: each read gives that of the example, and is recorded with its line.
+example's values: each read gives the example's value, and is recorded with its line.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def reads_values(module: fx.GraphModule) -> bool:
 
 
 class FrozenBranches(_Mode):  # type: ignore[misc]
-    """A mode that answers reads of values with those of the example."""
+    """A mode that answers reads of values with the example's values."""
 
     def __init__(self, title: str) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """The roundings of --auto-cast in an FX graph that the host computes; dtypes stay.
 
 It rounds what `compiler.patterns.casts` casts in the graph that is timed: operands of products and
-attention (matmult), or every result in float32 (all) but those of integers alone.
+attention (matmult), or every result in float32 (all) except results of integers alone.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Calls match by order: the n-th exchange with a group in a run of one rank meets the n-th exchange of
 the group's other ranks, and the n-th run of a rank that has exchanges meets the n-th such run of
-theirs. The error of a waiting rank names the rank that failed or does not run.
+the other ranks. The error of a waiting rank names the rank that failed or does not run.
 
 Source: neuronx-distributed trace/trace.py, TensorParallelNeuronModel, which runs each rank's module
 in a thread of its own.
@@ -81,7 +81,7 @@ class Communicator:
 
     @contextmanager
     def running(self, rank: int) -> Generator[None]:
-        """Context of a run of a rank; its failure ends the waiting of the others."""
+        """Context of a run of a rank; its failure ends the waiting of the other ranks."""
         with self._change:
             self._run_counts[rank] += 1
             self._exchanging_ranks.discard(rank)

@@ -149,7 +149,7 @@ def _check_arguments(name: str, node: fx.Node) -> None:
     """Check the arguments of a collective: a stored program may come from anywhere.
 
     Raises:
-        MalformedProgram: for others than a trace writes.
+        MalformedProgram: for arguments that a trace does not write.
     """
     arguments = list(node.args[1:-1])
     size = len(groups_of(node.args[-1])[0])

@@ -82,8 +82,8 @@ class LoadedProgram:
         Args:
             rank: the rank.
             world: number of ranks.
-            exchanges: communicator of one model's ranks; None for the one that all separately
-                loaded programs of `world` ranks share.
+            exchanges: communicator of one model's ranks; None: all separately loaded programs of
+                `world` ranks share one.
 
         Raises:
             BadInput: the rank is not in 0 to `world` - 1.
@@ -135,7 +135,7 @@ class LoadedProgram:
     def run_with_states(
         self, weights: Sequence[Tensor], inputs: Sequence[Tensor], states: Sequence[Tensor]
     ) -> list[Tensor]:
-        """The outputs for inputs and states of the host, then the states that replace those.
+        """The outputs for inputs and states of the host, then the new states.
 
         Raises:
             BadInput: for inputs or states of other shapes or dtypes than were traced.

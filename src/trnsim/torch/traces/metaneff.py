@@ -44,8 +44,8 @@ class MetaTensor:
 
     Attributes:
         data_type: the number of its dtype, which `get_torch_dtype` translates.
-        checkpoint_key: the name of a weight or a state in the model's state_dict; b"" for others.
-        user_input_key: the name of an input's parameter; b"" for others.
+        checkpoint_key: the name of a weight or a state in the model's state_dict, else b"".
+        user_input_key: the name of an input's parameter, else b"".
     """
 
     Type: ClassVar = TensorType
@@ -78,7 +78,7 @@ class MetaNeff:
 
     @classmethod
     def of(cls, program: StoredProgram, constants: Mapping[str, Tensor]) -> MetaNeff:
-        """The tensors of a program of which `constants` are no weights of a checkpoint."""
+        """The tensors of a program; its weights named in `constants` are not in the checkpoint."""
         meta = cls()
         meta.name = program.title.encode()
         states = {weight for weight, _ in program.aliases}
@@ -116,7 +116,7 @@ class MetaNeff:
         return _MAGIC + json.dumps(members, separators=(",", ":")).encode()
 
     def ParseFromString(self, content: bytes) -> None:  # noqa: N802  a protobuf's name
-        """Replace the attributes by those in `content`.
+        """Replace the attributes by the values stored in `content`.
 
         Raises:
             BadInput: for bytes that `SerializeToString` did not write.

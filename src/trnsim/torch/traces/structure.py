@@ -28,7 +28,7 @@ class NestedValue:
 
     Attributes:
         kind: "tensor", "list", "tuple", "dict", or "constant" for a number, a text or None.
-        parts: its parts; of a dictionary those of its keys, in order.
+        parts: its parts; for a dictionary, in the order of its keys.
         content: the number of a tensor, or a constant.
     """
 
@@ -76,7 +76,7 @@ class NestedValue:
         ]
 
     def renumbered(self, positions: Mapping[int, int]) -> NestedValue:
-        """The structure with each tensor's number replaced by its position; others are left out."""
+        """The structure of the tensors that have positions, which become their numbers."""
         if self.kind == "tensor":
             return replace(self, content=positions[self.content])
         is_kept = [part.kind != "tensor" or part.content in positions for part in self.parts]

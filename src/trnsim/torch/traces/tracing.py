@@ -156,7 +156,7 @@ def _written_weights(
     weight_nodes: list[fx.Node],
     traced_module: TracedModule,
 ) -> list[int]:
-    """Positions in `weight_nodes` of the buffers that the function replaces, then of those written.
+    """Positions in `weight_nodes` of buffers that the function replaces, then of buffers it writes.
 
     A buffer that is written and then replaced has the value that replaces it.
     """

@@ -23,8 +23,8 @@ def compare(b: Build, x: Operand, y: Operand, direction: str) -> Value:
     """``x <direction> y`` with PyTorch's rules of promotion.
 
     An integer is compared with a float in float32. A Python integer wraps around to the range of
-    the 8- or 16-bit integers that it is compared with. It does not wrap around to that of 32-bit
-    integers, which may stand for PyTorch's of 64 bits.
+    the 8- or 16-bit integers that it is compared with. It does not wrap around to the range of
+    32-bit integers, which may stand for 64 bits.
     """
     sides = _comparable_side(b, x, y), _comparable_side(b, y, x)
     return b.ew("compare", *sides, dtype=BOOL, direction=direction)

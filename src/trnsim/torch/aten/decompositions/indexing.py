@@ -450,7 +450,7 @@ def embedding_bag(
 
 
 def _bag_outputs(b: Build, positions: Value, sizes: Value) -> tuple[Value, ...]:
-    """Values saved for the backward pass; PyTorch leaves out those that its mode does not need."""
+    """Values saved for the backward pass; PyTorch omits values that its mode does not need."""
     outputs = list[Value]()
     for result_type, value in zip(b.result_types[1:], (positions, sizes, sizes), strict=False):
         if result_type.elements:

@@ -16,7 +16,7 @@ _NONE, _MEAN = 0, 1  # torch.nn._reduction.get_enum
 
 
 def _class_weights(b: Build, x: Value, target: Value, weight: Value | None, ignored: int) -> Value:
-    """[*N, C]: at each row's class its weight (1 by default; 0 if ignored), 0 at the others."""
+    """[*N, C]: at each row's class its weight (1 by default; 0 if ignored), else 0."""
     rank = len(x.shape)
     classes = b.graph.broadcast_in_dim(target, x.shape, range(rank - 1))
     columns = b.graph.iota(x.shape, rank - 1)
@@ -30,7 +30,7 @@ def _class_weights(b: Build, x: Value, target: Value, weight: Value | None, igno
 
 
 def _row_weights(b: Build, classes: Value, weight: Value | None, ignored: int) -> Value:
-    """[*N]: each row's weight, that of its class (1 by default), or 0 if it is ignored."""
+    """[*N]: the weight of each row's class (1 by default), or 0 if the class is ignored."""
     is_counted = b.ew("compare", classes, float(ignored), dtype=BOOL, direction="NE")
     if weight is None:
         return b.convert(is_counted, "float32")

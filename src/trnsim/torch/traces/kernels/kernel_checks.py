@@ -1,4 +1,4 @@
-"""Checks of the numbers, names and places in a stored kernel, beyond those of their types.
+"""Checks of the numbers, names and places in a stored kernel, beyond checks of their types.
 
 The chip's rules for an instruction are checked where it is issued.
 """
