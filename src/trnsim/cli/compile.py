@@ -10,10 +10,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from trnsim.cli.comparison import Comparison, Refusal
 from trnsim.cli.on import chips as chips_of
 from trnsim.cli.on import on_option
 from trnsim.cli.options import Lnc, long_dtype, parser
-from trnsim.cli.plan.comparison import Comparison, Refusal
 from trnsim.cli.progress import progress
 from trnsim.cli.quantity_options import whole
 from trnsim.cli.report_files import AsJson, Output, answer, check_output

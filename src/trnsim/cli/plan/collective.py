@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from trnsim.cli.comparison import Comparison
 from trnsim.cli.options import Lnc
-from trnsim.cli.plan.comparison import Comparison
 from trnsim.cli.plan.shared import On, compared_document, platform_names
 from trnsim.cli.quantity_options import whole
 from trnsim.cli.report_files import answering

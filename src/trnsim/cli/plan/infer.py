@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from trnsim.arch.catalogue import Catalogue
+from trnsim.cli.comparison import Comparison
 from trnsim.cli.options import (
     MixedPrices,
     OwnPrices,
@@ -19,7 +20,6 @@ from trnsim.cli.options import (
     command,
     short_dtype,
 )
-from trnsim.cli.plan.comparison import Comparison
 from trnsim.cli.plan.shared import (
     MeasuredFile,
     On,

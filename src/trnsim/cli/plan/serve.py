@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from trnsim import files
+from trnsim.cli.comparison import Comparison
 from trnsim.cli.options import (
     Lnc,
     MixedPrices,
@@ -21,7 +22,6 @@ from trnsim.cli.options import (
     catalogue_with,
     command,
 )
-from trnsim.cli.plan.comparison import Comparison
 from trnsim.cli.plan.serve_document import serve_document
 from trnsim.cli.plan.shared import (
     Config,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from trnsim.cli.plan.comparison import Refusal
+from trnsim.cli.comparison import Refusal
 from trnsim.cli.plan.serve_capacity import capacities, capacity_items, curve_blocks, curve_rows
 from trnsim.cli.plan.shared import (
     PriceRemarks,

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from trnsim.arch.catalogue import Catalogue
+from trnsim.cli.comparison import Refusal
 from trnsim.cli.on import on_option
-from trnsim.cli.plan.comparison import Refusal
 from trnsim.document.answer import Document, Note, Section
 from trnsim.document.figure import pointer
 from trnsim.errors import BadInput

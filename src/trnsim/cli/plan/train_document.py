@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trnsim.cli.plan.comparison import Refusal
+from trnsim.cli.comparison import Refusal
 from trnsim.cli.plan.shared import (
     PriceRemarks,
     answer_pointer,

@@ -17,7 +17,6 @@ from torch import Tensor
 from trnsim.device.device_core import target
 from trnsim.device.numerics import mode
 from trnsim.errors import Unspecified
-from trnsim.graph import Kind
 from trnsim.torch.aten.decomposition import Unlowered
 from trnsim.torch.aten.operator_call import (
     NO_LOWERING,
@@ -88,6 +87,7 @@ def _overwrite(name: str, args: Any, kwargs: Any, result: Any, inputs: list[Tens
         Unlowered: if it has no kernel, or values that its kernel cannot compute.
         Unspecified: for values of which AWS does not say what the kernel's instructions give.
     """
+    from trnsim.graph import Kind  # noqa: PLC0415  likewise
     from trnsim.lower import evaluate  # noqa: PLC0415  likewise
 
     is_list_in_place = result is None and name.startswith("aten::_foreach_")

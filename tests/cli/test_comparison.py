@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from trnsim.cli import app
-from trnsim.cli.plan.comparison import Comparison
+from trnsim.cli.comparison import Comparison
 from trnsim.errors import BadInput, InternalError, OutOfMemory
 
 BERT = {
