@@ -70,28 +70,28 @@ def history_sections(
     lines: list[tuple[str, ...]] = []
     sources: list[str] = []
     chips = rows.instances[instance].count if instance in rows.instances else 0
-    for quote_by_kind in quotes:
+    for kind_quote in quotes:
         known_prices = [
             price
-            for price in history(instance, quote_by_kind.kind, rows=rows)
+            for price in history(instance, kind_quote.kind, rows=rows)
             if price.first_seen <= as_of
         ]
         if not known_prices:
-            lines.append((quote_by_kind.kind, "none", "-", "-", "-", ""))
+            lines.append((kind_quote.kind, "none", "-", "-", "-", ""))
         for price in known_prices:
             if price.source not in sources:
                 sources.append(price.source)
-            lines.append(_line(price, chips, quote_by_kind, sources.index(price.source) + 1))
+            lines.append(_line(price, chips, kind_quote, sources.index(price.source) + 1))
     sections = [Section("", [Table(_HISTORY_COLUMNS, lines)])]
     if sources:
         sections.append(Section("sources:", [Items(sources, indent=2, is_numbered=True)]))
     return sections
 
 
-def _line(price: Price, chips: int, quote_by_kind: Quote, source: int) -> tuple[str, ...]:
+def _line(price: Price, chips: int, kind_quote: Quote, source: int) -> tuple[str, ...]:
     usd = float(price.usd_per_hour or 0.0)
-    if price == quote_by_kind.row:
-        mark = " ".join(filter(None, ["now", remark(quote_by_kind)]))
+    if price == kind_quote.row:
+        mark = " ".join(filter(None, ["now", remark(kind_quote)]))
     else:
         mark = "own" if price.is_own else ""
     return (
@@ -135,7 +135,7 @@ def _availability(price: Quote, days: float | None, instances: int) -> str:
 
 
 def terms_text(terms: Terms) -> str:
-    """The terms of a kind of purchase in words: how it is sold, days, sizes, notice."""
+    """The terms of a kind of purchase in words: the offer, days, sizes, most instances, start."""
     parts = [terms.text]
     if terms.longest_days is not None:
         steps = (

@@ -45,7 +45,7 @@ class CallArguments:
 
     Attributes:
         name: name of the collective; for a message "send to rank 1", with its tag if it has one.
-        tensors: dtypes and shapes that must be the same in all ranks.
+        tensors: dtypes and shapes that all ranks share; of a message only the dtype is compared.
         root: the rank that all must name; -1 for none.
         send_counts: number of elements for each rank of the group, where these may differ.
         receive_counts: number of elements from each rank of the group.

@@ -149,10 +149,10 @@ class Injector:
 
 
 listeners: Final[list[Callable[[str, StoredFault | None], None]]] = []
-"""Listeners for faults that strike: called with the kind, and the request where there is one."""
+"""Listeners for faults that strike: called with the kind, and the stored fault if it is one."""
 
 pending_faults: Final[dict[int, StoredFault]] = {}
-"""Requests of faults by the index of PyTorch's device that they strike; empty almost always."""
+"""Stored faults by the index of PyTorch's device that they strike; empty almost always."""
 
 
 def strike_fault(index: int) -> None:
@@ -163,13 +163,13 @@ def strike_fault(index: int) -> None:
     Raises:
         HardwareFault: the hardware fails.
     """
-    request = pending_faults.get(index)
-    if request is None or not request.is_active():
+    fault = pending_faults.get(index)
+    if fault is None or not fault.is_active():
         return
     for listener in listeners:
-        listener(request.kind, request)
-    place = f"device {request.device}" + ("" if request.core is None else f", core {request.core}")
-    raise_fault(request.kind, f"on {place} (neuron:{index})")
+        listener(fault.kind, fault)
+    place = f"device {fault.device}" + ("" if fault.core is None else f", core {fault.core}")
+    raise_fault(fault.kind, f"on {place} (neuron:{index})")
 
 
 def raise_fault(kind: str, place: str) -> None:

@@ -219,27 +219,25 @@ class _Watch:
         # A change within the file system's grain of time would be missed, so look once more.
         is_settled = abs(time.time_ns() - changed_ns) > _TIMESTAMP_GRAIN_NS
         self._faults_ns = changed_ns if is_settled else -1
-        active_faults = [
-            request for request in hardware.injected_faults(folder) if request.is_active()
-        ]
-        requests: dict[int, hardware.StoredFault] = {}
+        active_faults = [fault for fault in hardware.injected_faults(folder) if fault.is_active()]
+        first_faults: dict[int, hardware.StoredFault] = {}
         for index, core in enumerate(self.cores):
             device, core_of_device = self._place(core)
             core_faults = [
-                request for request in active_faults if request.strikes(core_of_device, device)
+                fault for fault in active_faults if fault.strikes(core_of_device, device)
             ]
             if core_faults:
-                requests[index] = core_faults[0]
+                first_faults[index] = core_faults[0]
         faults.pending_faults.clear()
-        faults.pending_faults.update(requests)
+        faults.pending_faults.update(first_faults)
 
-    def count_fault(self, kind: str, request: hardware.StoredFault | None) -> None:
-        """Count a fault that strikes; without a request it is recorded as one of the hardware."""
+    def count_fault(self, kind: str, stored_fault: hardware.StoredFault | None) -> None:
+        """Count a fault that strikes; one that is not stored is recorded as one of the hardware."""
         fault_kind = hardware.KINDS[kind]
         if fault_kind.execution:
             self.work.executions[fault_kind.execution] += 1
         self.work.errors[fault_kind.error] += 1
-        if request is None and self._folder is not None:
+        if stored_fault is None and self._folder is not None:
             device, core = self._place(self.cores[0])
             with suppress(EmulatorError):
                 serial = self.instance.devices[device].serial_number
@@ -248,7 +246,7 @@ class _Watch:
                 )
                 hardware.inject(self._folder, recorded)
         # A lasting fault that ends no program strikes each call: these are written once a second.
-        if fault_kind.status or request is None:
+        if fault_kind.status or stored_fault is None:
             self.writer.write()
 
     def _place(self, core: int) -> tuple[int, int]:

@@ -25,7 +25,7 @@ _FLOAT32_EXPONENT: Final = np.uint32(0x7F800000)
 def round_stochastically(values: Array, dtype: Dtype, generator: np.random.Generator) -> Array:
     """Float32 `values` rounded stochastically, once, to the float format `dtype`.
 
-    Draws one number from `generator` for each value, in C order.
+    Draws one number from `generator` for each value, in C order; none for float32, which is exact.
 
     Raises:
         Unspecified: if `dtype` is not a float format with a sign and a mantissa.

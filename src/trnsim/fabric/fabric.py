@@ -56,7 +56,7 @@ class Fabric:
 
     Attributes:
         lnc: NeuronCores of a rank.
-        ranks_per_node: ranks on each instance; all its logical cores by default.
+        ranks_per_node: ranks on each instance; by default as many as fit from `first` on.
         first: the first logical core that ranks use.
         stride: logical cores from one rank of an instance to the next; a rank computes on the
             first of them.
@@ -204,12 +204,12 @@ class Fabric:
         resources[starts] = sender_chips // count * size + memories + sender_chips % count
         resources[starts + 1] = receiver_chips // count * size + memories + receiver_chips % count
         resources[starts + 2] = self.engines(phase.sources)
-        place = np.arange(int(route_lengths.sum())) - np.repeat(
+        step = np.arange(int(route_lengths.sum())) - np.repeat(
             np.cumsum(route_lengths) - route_lengths, route_lengths
         )
         first = np.cumsum(lengths) - lengths
-        on_route = flat[np.repeat(first[which], route_lengths) + place]
-        resources[np.repeat(starts + _RESOURCES_OF_EACH_TRANSFER, route_lengths) + place] = on_route
+        on_route = flat[np.repeat(first[which], route_lengths) + step]
+        resources[np.repeat(starts + _RESOURCES_OF_EACH_TRANSFER, route_lengths) + step] = on_route
         weights = np.ones(len(resources))
         weights[starts] = phase.reads + phase.copies
         return Uses(np.repeat(np.arange(len(counts)), counts), resources, weights)

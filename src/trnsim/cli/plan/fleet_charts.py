@@ -27,16 +27,21 @@ def day(fleet: dict[str, Any], policy: str, day_number: int, caption: str) -> st
     bars_by_hour: list[ColumnBar] = []
     for hour in range(day_number * _HOURS_OF_DAY, (day_number + 1) * _HOURS_OF_DAY):
         parts = [
-            BarPart(name, chips[name][hour], kind, pointer("policies", policy, "chips", name, hour))
-            for kind, name in coloured_names(fleet)
+            BarPart(
+                name,
+                chips[name][hour],
+                part_colour,
+                pointer("policies", policy, "chips", name, hour),
+            )
+            for part_colour, name in coloured_names(fleet)
         ]
         idle = usable - sum(part.value for part in parts)
         clock = fleet["hours"][hour][_CLOCK_CHARS]
         bars_by_hour.append(ColumnBar(clock, (*parts, BarPart("idle", idle, "idle", ""))))
     hours = slice(day_number * _HOURS_OF_DAY, (day_number + 1) * _HOURS_OF_DAY)
     lines = [
-        (kind, needed_chips(fleet, quantile)[hours])
-        for kind, quantile in (("", "p50"), ("outer", "p10"), ("outer", "p90"))
+        (line_class, needed_chips(fleet, quantile)[hours])
+        for line_class, quantile in (("", "p50"), ("outer", "p10"), ("outer", "p90"))
         if fleet["services"]
     ]
     return chart(caption, columns(bars_by_hour, "chips", amount, lines, usable))
@@ -58,7 +63,7 @@ def needed_chips(fleet: dict[str, Any], quantile: str) -> list[float]:
 def misses(fleet: dict[str, Any], policy: str) -> str:
     """Requests outside their SLO in each hour of the first day."""
     series_by_name = fleet["policies"][policy]["requests_missed"]
-    kinds = {name: kind for kind, name in coloured_names(fleet)}
+    colours = {name: part_colour for part_colour, name in coloured_names(fleet)}
     bars_by_hour = [
         ColumnBar(
             fleet["hours"][hour][_CLOCK_CHARS],
@@ -66,7 +71,7 @@ def misses(fleet: dict[str, Any], policy: str) -> str:
                 BarPart(
                     name,
                     series["p90"][hour],
-                    kinds[name],
+                    colours[name],
                     pointer("policies", policy, "requests_missed", name, "p90", hour),
                 )
                 for name, series in series_by_name.items()
@@ -74,7 +79,7 @@ def misses(fleet: dict[str, Any], policy: str) -> str:
         )
         for hour in range(_HOURS_OF_DAY)
     ]
-    marks = [(kinds[name], name) for name in series_by_name]
+    marks = [(colours[name], name) for name in series_by_name]
     caption = f"{policy}: requests missed by hour of the first day, P90"
     return chart(caption, columns(bars_by_hour, "requests", amount), legend(marks))
 

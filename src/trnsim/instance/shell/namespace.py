@@ -1,4 +1,4 @@
-"""A mount namespace of this process's own: as root alone, otherwise in a user namespace too."""
+"""A mount namespace of this process's own, and for any user but root a user namespace with it."""
 
 from __future__ import annotations
 

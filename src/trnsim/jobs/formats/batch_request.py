@@ -38,7 +38,8 @@ _FIX: Final = "see AWS Batch API reference, SubmitJob"
 _FORMATS: Final = ("batch", "batch-eks")
 _DEFINITION: Final = re.compile(r"(?:arn:[^/]*/)?([^/:]+)(?::(\d+))?")
 _REFERENCE: Final = re.compile(r"Ref::([\w.-]+)")
-_NODES: Final = ("nodeOverrides", "nodePropertyOverrides")
+_NODES: Final[Keys] = ("nodeOverrides", "nodePropertyOverrides")
+"""The keys of the overrides for ranges of nodes."""
 _POD_FIELDS: Final = (
     *("devices", "cores", "gpus", "efa", "vcpus", "memory_bytes", "hugepages_bytes", "image"),
 )
@@ -223,11 +224,11 @@ class _Request:
             if field.keys[0] == "parameters" and len(field.keys) > 1
         }
         names = self._reader.names("parameters")
-        apply_request = {
+        request_values = {
             name: self._reader.text("parameters", name, field=f"parameters.{name}")
             for name in names
         }
-        return defaults | apply_request
+        return defaults | request_values
 
 
 def _substitute(word: str, parameters: dict[str, str]) -> str:

@@ -18,7 +18,7 @@ from trnsim.reader import FileContent, SourcePlace
 from trnsim.reader.parsed import Keys, ParsedText
 
 _CAPITALS: Final = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]")
-"""The first word of a name: "EFS" of "EFSVolumeConfiguration", "J" of "JobDefinitionName"."""
+"""Capitals that are small in the API: "EFS" of "EFSVolumeConfiguration", "J" of "JobName"."""
 _FREE_NAMES: Final = (
     *("parameters", "options", "dockerLabels", "tags", "limits", "requests"),
     *("labels", "annotations"),

@@ -29,7 +29,7 @@ class Merger:
     """Several matmuls merged into one with larger tiles.
 
     Attributes:
-        placement: the schedule entry of the merged matmul.
+        placement: engine and cost of the merged matmul.
         inputs: the growth of its stationary and of its moving tile.
     """
 
@@ -63,12 +63,12 @@ def short_streams(examination: Examination, threshold_elements: float) -> Repair
         factor = min(int(threshold_elements) // N, _reuse(examination, kinds).stationary)
         if factor <= 1:
             continue
-        column_factor = Growth(columns=N, column_factor=factor)
+        wider = Growth(columns=N, column_factor=factor)
         for which in kinds:
             instruction = examination.program.checked[which].instruction
             placement = what_if.merge(instruction, examination.core, factor, "N")
             if placement is not None:
-                mergers[which] = Merger(placement, factor, (Growth(), column_factor), column_factor)
+                mergers[which] = Merger(placement, factor, (Growth(), wider), wider)
                 shortest = min(shortest, N)
     return _merger_repair(examination, mergers, shortest=shortest)
 
@@ -215,13 +215,17 @@ def _merged_placements(
 def _grown_placements(
     examination: Examination, growth: dict[int, Growth], *, first: bool
 ) -> dict[int, EnginePlacement]:
-    """The instructions of `growth`, by index, on grown tiles, where that is legal."""
-    kind_of = {which: n for n, kinds in enumerate(examination.same_shape_groups) for which in kinds}
-    by_kind: defaultdict[tuple[int, Growth], list[int]] = defaultdict(list)
+    """The instructions of `growth`, by index, on grown tiles, where that is legal.
+
+    `first` is that of `what_if.place_in_groups`.
+    """
+    groups = examination.same_shape_groups
+    group_of = {which: number for number, group in enumerate(groups) for which in group}
+    by_group: defaultdict[tuple[int, Growth], list[int]] = defaultdict(list)
     for index in sorted(growth):
-        by_kind[kind_of[examination.program.which[index]], growth[index]].append(index)
+        by_group[group_of[examination.program.which[index]], growth[index]].append(index)
     placements: dict[int, EnginePlacement] = {}
-    for (_, grows), indices in by_kind.items():
+    for (_, grows), indices in by_group.items():
         instruction = examination.program.instruction(indices[0]).instruction
         placement = what_if.grow(instruction, examination.core, grows)
         if placement is not None:
@@ -271,12 +275,12 @@ def _growth_of_feeders(program: Program, mergers: dict[int, Merger]) -> dict[int
             continue
         touched_tiles = _sbuf_tiles(program, index)
         for place, shape, is_written in touched_tiles:
-            growing_tile = growing_tiles.find(place, shape) if is_written else None
-            if growing_tile is not None:
-                growths[index] = growing_tile
+            tile_growth = growing_tiles.find(place, shape) if is_written else None
+            if tile_growth is not None:
+                growths[index] = tile_growth
                 for source, source_shape, is_written_tile in touched_tiles:
                     if not is_written_tile and source_shape == shape:
-                        growing_tiles.mark(source, growing_tile)
+                        growing_tiles.mark(source, tile_growth)
     return growths
 
 
