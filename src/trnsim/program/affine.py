@@ -108,8 +108,9 @@ class AffineSteps:
     """The steps of a core's captured instructions.
 
     Attributes:
-        positions: by instruction, a number that orders the windows; a window has one number.
-            Tensors whose lives have no number in common may share bytes, with and without steps.
+        positions: by instruction, its place in the order of execution; the instructions of a
+            window share one. Tensors whose lives have no place in common may share bytes, with and
+            without steps.
         families: the tensors that lie in common buffers.
     """
 
@@ -240,7 +241,7 @@ class AffineSteps:
             start = end
 
     def _joint_instruction(self, members: Sequence[int]) -> Instruction | None:
-        """One instruction on the tiles of all members; None if an operand is no progression."""
+        """One instruction on the tiles of all members; None if `_affine_tile` gives none."""
         instructions = [self._instructions[member] for member in members]
         joint_instruction = copy(instructions[0])
         for name in joint_instruction.operands:

@@ -190,7 +190,7 @@ class Program:
         return self._waits_for[self._waits_start[index] : self._waits_start[index + 1]]
 
     def follows(self, index: int) -> Sequence[int]:
-        """Further instructions on its engine that instruction `index` may not overtake."""
+        """Further instructions that instruction `index` may not overtake (`Before.follows`)."""
         return self._follows[self._follows_start[index] : self._follows_start[index + 1]]
 
     def waiters(self) -> Successors:

@@ -211,7 +211,7 @@ class Member:
     """A rank's membership in the world.
 
     Attributes:
-        on_join: called when both cores of the rank have come to a joint collective.
+        on_join: called when the cores of all ranks of a group have come to a joint collective.
         inner_waits: returns the waits of its cores outside collectives.
     """
 

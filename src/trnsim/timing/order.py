@@ -37,7 +37,7 @@ class Order:
 
     Attributes:
         policy: the policy by which it was chosen.
-        ranks: for each step, the core.
+        ranks: for each step, the index of the core among the programs.
         indices: for each step, the instruction.
         group_sizes: for each step, the number of instructions that start with it: at the first step
             of a meeting its members, at its other steps 0, elsewhere 1.
@@ -104,7 +104,7 @@ def choose_alone(
 
 
 class _Queue:
-    """The instructions of an engine that have not started.
+    """The instructions of an engine, and which of them may start next.
 
     Attributes:
         free_s: the time from which it is idle.
@@ -128,7 +128,10 @@ class _Queue:
         self.ready: list[int] = []
 
     def next_s(self) -> float:
-        """The time at which it can start an instruction; infinite if none is ready."""
+        """The time at which it can start an instruction.
+
+        Infinite if all instructions in the window wait for predecessors.
+        """
         if self.ready:
             return self.free_s
         if self.future:
@@ -345,7 +348,7 @@ def _meeting_of(
 class _QueueChoice:
     """The choice of the queue that starts the next instruction: the one that can start first.
 
-    Of several such queues, it is the first in order.
+    Of several such queues, it is the first in order. A rank is here the index of a core.
 
     Attributes:
         now_s: the current time.
@@ -396,7 +399,10 @@ class _QueueChoice:
 
 
 class _ListScheduler:
-    """A list scheduler: it starts the instructions of all cores, earliest first."""
+    """A list scheduler: it starts the instructions of all cores, earliest first.
+
+    A rank is here the index of a core.
+    """
 
     def __init__(
         self,

@@ -143,6 +143,7 @@ class _ListedBits:
         return tuple(matrix for matrix in matrices if not self._is_usual(matrix))
 
     def _is_usual(self, matrix: MatrixBits) -> bool:
+        """True if a matrix has the bits that the checkpoint's `Bits` give to its kind."""
         bits = self._bits
         weight = bits.mlp_bits if matrix.name.startswith(_MLP_PREFIX) else bits.weight_bits
         return (matrix.weight_bits, matrix.product_bits) == (weight, bits.product_bits)

@@ -24,7 +24,7 @@ class Waits(NamedTuple):
 
 
 def waits(program: Program) -> Waits:
-    """Every dependence of the program."""
+    """Every wait of the program; an order without a wait (`Program.follows`) is none."""
     counts = [len(program.waits_for(index)) for index in range(len(program))]
     earlier = [cause for index in range(len(program)) for cause in program.waits_for(index)]
     return Waits(np.array(earlier, np.int64), np.repeat(np.arange(len(program)), counts))

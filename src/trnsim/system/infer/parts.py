@@ -81,8 +81,8 @@ class InferencePart:
         name: "model", "text encoder", "denoiser", "decoder".
         model: the architecture, or a captured model.
         times: number of runs in one inference.
-        guided: predictions of each item in a run, which may be on different ranks: 2 with
-            classifier-free guidance, otherwise 1.
+        guided: predictions of each item in a run, which may be on different ranks: 2 for a denoiser
+            with classifier-free guidance, otherwise 1.
     """
 
     name: str
@@ -262,7 +262,7 @@ def _read_workload(values: Mapping[str, Any], file: Path, dtype: str) -> Workloa
 
 
 def _with_image_size(values: Mapping[str, Any], image: int) -> dict[str, Any]:
-    """The configuration for images of `image` pixels a side, with a table of positions for them."""
+    """The configuration for images of `image` pixels a side; the rest follows from it."""
     vision_config = values.get("vision_config")
     if isinstance(vision_config, Mapping):
         return {**values, "vision_config": {**vision_config, "image_size": image}}
@@ -287,7 +287,10 @@ def _tokens(model: Workload, sizes: InputSizes) -> int:
 
 
 def _text_tokens(model: Workload, sizes: InputSizes) -> int:
-    """Tokens of a text of diffusion, padded to the limit of its encoder."""
+    """Tokens of a text of diffusion: as requested, cut to the limit of its encoder.
+
+    By default it is padded to that limit.
+    """
     if sizes.sequence is None:
         return model.max_positions or TEXT_TOKENS
     return min(sizes.sequence, model.length_limit or sizes.sequence)

@@ -61,9 +61,9 @@ def fields(state: Tensor) -> Any:
 
 
 def without_spare_normal(state: Tensor) -> Tensor:
-    """The state without the spare second number of a pair of normal numbers.
+    """The state, from which the spare second number of a pair of normal numbers was removed.
 
-    Sixteen bytes have no room for it.
+    It is changed in place. Sixteen bytes have no room for that number.
     """
     state_fields = fields(state)
     state_fields["has_normal"] = state_fields["has_float_normal"] = 0

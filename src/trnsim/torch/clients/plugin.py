@@ -1,4 +1,4 @@
-"""A plugin: a patch of a package that looks devices up by name and does not know this one.
+"""A plugin: a patch of a package that does not know this device, or chooses it wrongly.
 
 A plugin states its package, the names that it replaces there and why, and the releases with which
 it was tested. An untested release is patched with a warning; a release without the names is left

@@ -2,8 +2,8 @@
 
 A picture is cut into patches, each taken twice, as two frames of a film are. Behind the layers a
 merger joins squares of neighbouring patches to one token of the text. A configuration states no
-size of pictures: the plan's has the most square of tokens within the 1,280 that the model's authors
-recommend, unless ``image_size`` states another.
+size of pictures: unless ``image_size`` states one, the plan's is a square of 35 x 35 tokens, the
+largest within the 1,280 that the model's authors recommend.
 
 Source: configuration_*.py and modeling_*.py of transformers 5.23; of the size, ``max_pixels`` in
 the model cards of Qwen2.5-VL and Qwen3-VL.

@@ -373,7 +373,7 @@ def group_norm_backward(
         return b.graph.reshape(repeated, (batch, channels))
 
     def group_means(sums: Value) -> Value:
-        """Means over each group from sums over each channel, repeated for its channels: [N, C]."""
+        """Means over each group of its channels' weighted sums, repeated for them: [N, C]."""
         weighted_sums = sums if weights is None else b.ew("multiply", sums, weights)
         shares = b.ew("multiply", weighted_sums, 1 / count)
         return repeat_for_channels(b.graph.reduce("add", b.graph.reshape(shares, shape), (2,)))
