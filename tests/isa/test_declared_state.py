@@ -110,7 +110,7 @@ class OtherRanks:
 
     def exchange(self, exchange):
         self._found.add(("meeting", "waits"))
-        return exchange.results([exchange.sent()] * len(exchange.ranks))[0]
+        return exchange.results([exchange.offered_arrays()] * len(exchange.ranks))[0]
 
 
 def machine_of(core, engine, found):

@@ -37,7 +37,7 @@ def test_a_row_says_what_becomes_of_an_operation():
     text = page()
     assert "| `add` | lowered | the operation of that name |  |" in text
     assert "| `dot` | composed | a product over the last dimension of the left side" in text
-    assert "| `cholesky` | composed | the triangle whose product with its transpose" in text
+    assert "| `cholesky` | composed | the triangle L with ``L @ L.T = a``" in text
     assert "| `complex` | host | a NeuronCore has no complex numbers" in text
     assert "| `infeed` | refused | the host exchanges nothing with a program that runs;" in text
     assert "| `while` | lowered | the trips one after the other" in text
