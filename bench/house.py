@@ -49,9 +49,13 @@ FORMATS_OF_OTHERS = {
     "device/graph_file.py": "a model's graph as a file, whose digest is of these bytes",
     "device/program_sequence.py": "messages between ranks",
     "gate/baselines.py": "a string of TOML",
+    "decide/guard/alerts.py": "a string of PromQL",
     "jobs/field_types.py": "a user's value in an error",
     "jobs/formats/cloudformation.py": "a function of a template of CloudFormation",
+    "jobs/formats/pod_template.py": "words of a user's command in an error",
     "jobs/formats/writing.py": "a spec in a format of other schedulers",
+    "torch/traces/kernels/embedding.py": "the key of a stored kernel",
+    "torch/traces/metaneff.py": "a stand-in for AWS's protobuf",
     "torch/traces/stored.py": "a traced program as a file",
     "torch/traces/structure.py": "a literal of TorchScript",
 }
