@@ -165,8 +165,7 @@ def compile_model(
     check_output(output)
     _import_all(modules or [])
     compiler_flags = Flags.parse(flags, "--flags", Flags.of_environment())
-    dtype = long_dtype(dtype)
-    chips, sizes = chips_of(on), (batch, sequence, past, tp)
+    chips, sizes, dtype = chips_of(on), (batch, sequence, past, tp), long_dtype(dtype)
     _check_effects(model, sizes, phase, dtype, weights)
     compiled_models: list[_ReportAndPatterns] = []
     comparison = Comparison()
@@ -178,18 +177,19 @@ def compile_model(
             tell_of = partial(_tell_of_subject, tell, f"{model.name} for {chip.name}")
             tell_of("")
             report_on = partial(report_for, subject, chip.name, compiler_flags, lnc, tell_of)
-            reports = comparison.ask(chip.name, report_on)
-            compiled_models += [
-                (each, each.explained(tell_of) if explain else None) for each in reports
-            ]
+            chip_reports = comparison.ask(chip.name, report_on)
+            compiled_models += _with_patterns(chip_reports, tell_of, explain=explain)
         comparison.check(compiled_models)
-        files = (
-            []
-            if folder is None
-            else _write_report_files([pair[0] for pair in compiled_models], folder, name, tell)
-        )
+        files = [] if folder is None else _write_report_files(compiled_models, folder, name, tell)
     document = _document(model, compiled_models, pass_values, files, comparison.refusals)
     answer(document, None, output, as_json=as_json)
+
+
+def _with_patterns(
+    reports: Sequence[Any], tell: Callable[[str], None], *, explain: bool
+) -> list[_ReportAndPatterns]:
+    """Each report with the compiler's patterns in its graph; None without --explain."""
+    return [(report, report.explained(tell) if explain else None) for report in reports]
 
 
 def _document(
@@ -335,15 +335,15 @@ def _pass_values(
 
 
 def _write_report_files(
-    models: list[Any], folder: Path, name: str, tell: Callable[[str], None]
+    models: Sequence[_ReportAndPatterns], folder: Path, name: str, tell: Callable[[str], None]
 ) -> list[tuple[str, Path]]:
     """Write one report of a model on all chips; returns the kind and path of each file."""
     tell(f"{name}: report")
-    runs = [chip_report.run() for chip_report in models]
-    report = report_of(runs, [chip_report.scaled_estimate for chip_report in models])
+    runs = [chip_report.run() for chip_report, _ in models]
+    report = report_of(runs, [chip_report.scaled_estimate for chip_report, _ in models])
     page = write_report(report, folder, name)
     files = [("report", page), ("stored", page.with_suffix(".json"))]
-    for chip_report, run in zip(models, runs, strict=True):
+    for (chip_report, _), run in zip(models, runs, strict=True):
         chip = run.target.name
         text = write(folder / f"{name}-{chip}.txt", f"{chip_report.long_text()}\n", parents=True)
         files += [("text", text), *write_traces(run, folder, f"{name}-{chip}", tell).items()]

@@ -123,9 +123,8 @@ def judge(
         if rule.applies and rule.effect == FORBIDS:
             return Judgement(adverse_verdict, False, f"{rule.name}: {rule.evidence}", None)
     if refused is not None:
-        return Judgement(
-            adverse_verdict, False, f"today's instance is not predicted: {refused}", None
-        )
+        reason = f"today's instance is not predicted: {refused}"
+        return Judgement(adverse_verdict, False, reason, None)
     top = best(pairs)
     share = 0.0 if top is None else top[1].share_paying_back or 0.0
     is_near = is_close(share, LIKELY, draws) or (
@@ -140,8 +139,7 @@ def judge(
         reason = (
             _closed_reason(pairs) if top is None else _reason_against(top[1], share, limit_months)
         )
-        reason += rival_note
-        return Judgement(adverse_verdict, is_near, reason, None)
+        return Judgement(adverse_verdict, is_near, reason + rival_note, None)
     move = top[1]
     is_near = is_close(share, SURE, draws)
     is_sure = share >= SURE and not is_near
@@ -155,8 +153,8 @@ def judge(
     if rival is not None and _saving_at_p50(rival) > _saving_at_p50(move) + EQUAL_SAVING:
         doubts.append(f"{rival.instance} saves {_saving_at_p50(rival):.0%} with the same programs")
     if not doubts:
-        reason = f"{text}; {move.family} is validated there"
-        return Judgement(Verdict.GO, is_close_call=False, reason=reason, best=move.instance)
+        text += f"; {move.family} is validated there"
+        return Judgement(Verdict.GO, False, text, move.instance)
     is_close_call = is_near and move.is_validated
     return Judgement(Verdict.PILOT, is_close_call, f"{text}; {' and '.join(doubts)}", move.instance)
 
