@@ -94,6 +94,8 @@ def test_an_error_names_line_field_and_what_was_given(written):
 def test_a_line_is_found_again_where_the_file_still_has_it(written):
     path = written('{"a": 1,\n"b": {"c": 2}}', "a.json")
     assert line_in(str(path), ("b", "c")) == SourceLine(str(path), 2)
+    path = written('{"a": Infinity,\n"b": {"c": 2}}', "config.json")
+    assert line_in(str(path), ("b", "c")) == SourceLine(str(path), 2)
     assert line_in("no file", ("b",)) is None
 
 

@@ -36,6 +36,7 @@ def test_a_group_has_its_factors_and_others_have_those_of_others(tmp_path):
         ('"version": "0.1.0"', '"version": "0.0.9"', "version is '0.0.9'; legal: 0.1.0", "version"),
         ('"weights": 2.0', '"weights": 1.0', "corrections[0] was changed since", '"chip"'),
         ('"sigma": 0.05', '"sigma": 0.01', "corrections[0] was changed since", '"chip"'),
+        ('"family": "decode"', r'"family": "\ud800"', "corrections[0] was changed since", '"chip"'),
         ('"rows": 14', '"rows": 99', "a field outside corrections was changed since", "{"),
         (
             '"sigma": 0.05',

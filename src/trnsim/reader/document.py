@@ -223,10 +223,11 @@ def _documents(text: str) -> list[ParsedText]:
 def line_in(file: str, keys: Keys) -> SourceLine | None:
     """The line of a value that was read from `file` before; None if the file cannot be read.
 
-    It is read again, as values that were merged with others lack their lines.
+    It is read again, as values that were merged with others lack their lines. Infinity is legal, as
+    it was then, if the file has it.
     """
     try:
-        line = load(file).parsed.line_of(keys)
+        line = load(file, has_infinity=True).parsed.line_of(keys)
     except BadInput:
         return None
     return SourceLine(file, line)

@@ -103,11 +103,12 @@ def sealed(fields: Mapping[str, Any]) -> dict[str, Any]:
 def digest(fields: Mapping[str, Any]) -> str:
     """The digest of plain values except schema, digest and corrections.
 
-    Each correction has a digest of its own.
+    Each correction has a digest of its own. An edited text may have half of a surrogate pair.
     """
     excluded_names = (SCHEMA, _CHECK, _CORRECTIONS)
     sealed_fields = {name: value for name, value in fields.items() if name not in excluded_names}
-    return hashlib.sha256(compact_json(sealed_fields).encode()).hexdigest()[:_DIGEST_DIGITS]
+    content = compact_json(sealed_fields).encode("utf-8", "surrogatepass")
+    return hashlib.sha256(content).hexdigest()[:_DIGEST_DIGITS]
 
 
 def read(path: Path) -> SiteCorrections:
