@@ -224,7 +224,10 @@ def _differences(
 
 @lru_cache(maxsize=4096)
 def distance_variance(question: QuestionCell) -> tuple[float, float]:
-    """Variances by distance from the rows: of all the time, and of what is not read from memory."""
+    """Two variances that grow with the distance of a question from the published rows.
+
+    They are of the logarithm of the whole time, and of that of the part that reads no memory.
+    """
     family = [cell for cell in CELLS if cell.family is question.family]
     if not family:
         return 0.0, 0.0

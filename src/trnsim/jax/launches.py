@@ -202,7 +202,7 @@ def _lower(context: Any, *operands: Any, call: KernelCall) -> Any:
 
 
 class _OperandIndex(int):
-    """The index of an operand of a call."""
+    """The index of an operand, which stands for the operand where arguments are bound."""
 
 
 def _operand_names(call: KernelCall) -> list[str]:

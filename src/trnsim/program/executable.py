@@ -350,7 +350,7 @@ def _may_values_race(captures: Sequence[Capture], tracked: Collection[int]) -> b
 def _affine_steps(
     programs: Sequence[Program], captures: Sequence[Capture], serials: Sequence[int]
 ) -> list[AffineSteps]:
-    """The affine steps of each core; `serials` are those of the inputs."""
+    """The affine steps of each core; `serials` are the serial numbers of the inputs' storages."""
     tracked = _all_tracked(captures)
     writes_inputs = any(
         is_written and tile.storage.serial in serials

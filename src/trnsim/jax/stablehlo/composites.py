@@ -92,7 +92,7 @@ _WRITTEN_OUT: Final = (
     is_folded=False,
 )
 def write_out(scope: Scope, op: Op) -> Any:
-    """StableHLO's operations in the place of an operation of CHLO."""
+    """The results of the StableHLO operations that jaxlib writes for an operation of CHLO."""
     module = _written_module(op)
     functions = mlir.functions(module)
     target = replace(scope.target, functions=functions)

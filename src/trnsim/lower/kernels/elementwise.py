@@ -131,7 +131,7 @@ def _reciprocal(node: Node, into: Into, tile: Tensor) -> Tensor:
 
 @tile_rule(rounding.Convert)
 def _copy(node: Node, into: Into, tile: Tensor) -> Tensor:
-    """`convert`; floating-point values are truncated towards zero to integers."""
+    """The tile in the result's dtype; a floating-point value becomes its integer part."""
     source = node.values[0].dtype
     if "float" in source and "float" in node.result.dtype:
         return tile  # rounded when it is written
