@@ -106,6 +106,17 @@ def test_a_file_that_begins_with_the_mark_of_utf_8_keeps_it(file):
     assert file.read_bytes() == b"\xef\xbb\xbf" + NEW.encode()
 
 
+def test_a_rewritten_file_has_one_place(file, tmp_path):
+    new_file = tmp_path / "new.py"
+    with pytest.raises(BadInput, match=r"--write rewrites .*kernels\.py, and --output .*new\.py"):
+        run(file, "--write", "--output", new_file)
+    assert file.read_text() == OLD
+    assert not new_file.exists()
+    run(file, "--write", "--output", tmp_path / "answer.md")
+    assert file.read_text() != OLD
+    assert (tmp_path / "answer.md").exists()
+
+
 @pytest.mark.parametrize("options", [("--write",), ("--output", "{}")])
 def test_a_file_that_cannot_be_written_is_refused_before_the_versions_run(
     options, file, monkeypatch

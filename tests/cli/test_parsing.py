@@ -1,3 +1,4 @@
+from pathlib import Path
 from typing import Annotated
 
 import pytest
@@ -59,3 +60,32 @@ def test_the_usage_error_is_the_callers_where_it_asks_for_it():
 def test_a_former_spelling_is_not_among_the_near_names():
     result = CliRunner().invoke(app, ["models", "--outpt", "x.csv"])
     assert "No such option: --outpt\n  fix: perhaps --output; trnsim models --help" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["--report", ""], "--report"),
+        (["--report="], "--report"),
+        (["--input", "a", "--input", ""], "--input"),
+        ([""], "FILE"),
+    ],
+)
+def test_an_empty_path_is_refused_by_its_name(words, name):
+    app = parser(name="trnsim")
+
+    @app.command()
+    def copy(
+        source: Annotated[Path, typer.Argument(metavar="FILE")] = Path("here"),
+        report: Annotated[Path | None, typer.Option(metavar="DIR")] = None,
+        inputs: Annotated[list[Path] | None, typer.Option("--input", metavar="FILE")] = None,
+        title: str = "none",
+    ):
+        typer.echo(f"{source} {report} {inputs} {title}")
+
+    result = CliRunner().invoke(app, words, prog_name="trnsim")
+    assert result.exit_code == 2
+    assert result.stderr.startswith(
+        f"trnsim: error: Invalid value for '{name}': '' names no file and no folder\n  fix: "
+    )
+    assert CliRunner().invoke(app, ["--report", ".", "--title", ""]).output == "here . None \n"

@@ -102,6 +102,8 @@ def test_a_region_narrows_what_is_shown():
         (["--kind", "cheap"], "--kind is 'cheap'; legal: on_demand, capacity_block, "),
         (["trn9"], "'trn9' is no chip, family or instance type; legal: trn1, "),
         (["p4d.24xlarge", "--kind", "spot_paid"], "no price of p4d.24xlarge as spot_paid"),
+        (["--days", "30"], "--days 30 is for one instance type, and none is named"),
+        (["--instances", "4"], "--instances 4 is for one instance type, and none is named"),
     ],
 )
 def test_what_cannot_be_shown_is_refused(arguments, message):
@@ -208,6 +210,14 @@ def test_two_kinds_are_refused_or_said_on_every_line():
     assert output.count("    mixed prices: capacity_block, on_demand\n") == 2
     lines = json.loads(run(*pair, "--mixed-prices", "--json"))
     assert all(line["caveats"] == ["mixed prices: capacity_block, on_demand"] for line in lines)
+
+
+def test_a_kind_that_no_instance_takes_is_refused():
+    own_kind = "p5.48xlarge:on_demand"
+    error = refused("compare", own_kind, own_kind, "--kind", "spot", *DAY)
+    assert error.reason == "--kind spot has no effect: each instance names its own kind"
+    told = run("compare", "trn2.48xlarge:capacity_block", "inf2", "--kind", "capacity_block", *DAY)
+    assert "no price as capacity_block" in told
 
 
 def test_days_far_apart_are_said_on_every_line():

@@ -2,12 +2,14 @@ from dataclasses import replace
 
 import pytest
 
+from trnsim.arch.catalogue import catalogue
 from trnsim.errors import BadInput
 from trnsim.jobs.assumption import SpecAssumption
 from trnsim.jobs.job import Job, JobKind, Role
 from trnsim.jobs.parallelism import Parallelism
 from trnsim.jobs.plans import architecture_of, model_name, parallelism_of, starts_server
 from trnsim.jobs.price import TimeBasis, price_job
+from trnsim.jobs.role_price import role_prices
 from trnsim.place.machine import machine
 from trnsim.system.serve.demand import open_rate_demand
 from trnsim.system.serve.options import ServerOptions
@@ -125,6 +127,16 @@ def test_a_time_limit_is_a_bound():
 def test_replicas_share_instances(role, instances):
     (price,) = price_job(Job(roles=(role,))).roles
     assert price.instances == instances
+
+
+def test_replicas_of_an_odd_share_fill_an_instance():
+    """1 / (1 / 93) is below 93 in floating point."""
+    rows = catalogue()
+    instance = replace(rows.instances["trn1.32xlarge"], count=93)
+    rows = replace(rows, instances={**rows.instances, instance.name: instance})
+    job = Job(roles=(Role(replicas=93, instance=instance.name, devices=1),))
+    ((price,), _) = role_prices(job, SpecAssumption(rows=rows))
+    assert price.instances == 1
 
 
 def test_a_role_that_grows_has_its_fewest_instances():

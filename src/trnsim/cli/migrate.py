@@ -126,6 +126,12 @@ def migrate(
     is_program = output is not None and output.suffix == _PYTHON
     new_path = output if is_program else path if is_written else None
     answer_file = None if is_program else output
+    if is_written and new_path != path:
+        raise BadInput(
+            f"--write rewrites {path}, and --output {new_path} leaves it as it is; legal: one of "
+            "them",
+            fix=f"leave out --write for {new_path}, or --output to rewrite {path}",
+        )
     _check_files(path, new_path, answer_file, folder)
     bom, text = _bom_and_text(path)
     report = report_of(text, str(path), version_named(to, "--to"), source_version)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
 
 import typer
@@ -19,6 +20,8 @@ ENDS_AT_PROGRAM: Final = {"allow_interspersed_args": False}
 USAGE_ERROR: Final[Any] = typer.BadParameter.__mro__[1]
 """click's UsageError; recent releases of typer carry click inside them."""
 _NO_ARGUMENTS: Final = "NoArgsIsHelpError"
+_PATH: Final = "path"
+"""click's name of the type of files and folders."""
 
 
 class _PlainTextMixin:
@@ -39,10 +42,15 @@ class _PlainTextMixin:
         formatter.write(f"{usage(self, ctx)}\n")
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the command line; a usage error gets the context of its command, for its fix."""
+        """Parse the command line; a usage error gets the context of its command, for its fix.
+
+        An empty path is a usage error: as a `Path` it would be the current folder.
+        """
         parent: Any = super()
+        words = tuple(args)
         try:
             remaining_words: list[str] = parent.parse_args(ctx, args)
+            _check_paths(ctx, words)
         except USAGE_ERROR as error:
             error.ctx = error.ctx or ctx
             raise
@@ -64,6 +72,30 @@ class _PlainTextMixin:
         if standalone_mode:
             raise SystemExit(status if isinstance(status, int) else 0)
         return status
+
+
+def _check_paths(ctx: Any, words: Sequence[str]) -> None:
+    """Refuse an empty text where a command takes a file or a folder.
+
+    Args:
+        ctx: the context of the command, with the parsed values.
+        words: its command line.
+
+    Raises:
+        BadParameter: names the option or the argument.
+    """
+    if not any(word == "" or word.endswith("=") for word in words):
+        return
+    texts = ctx.command.make_parser(ctx).parse_args(list(words))[0]
+    for parameter in ctx.command.get_params(ctx):
+        text, value = texts.get(parameter.name), ctx.params.get(parameter.name)
+        values = value if isinstance(value, list | tuple) else [value]
+        # Older releases of typer convert to a `Path` later, and have click's types.
+        is_path = getattr(getattr(parameter, "type", None), "name", "") == _PATH or any(
+            isinstance(each, Path) for each in values
+        )
+        if is_path and "" in (text if isinstance(text, list | tuple) else [text]):
+            raise typer.BadParameter("'' names no file and no folder", ctx, parameter)
 
 
 class Command(_PlainTextMixin, TyperCommand):

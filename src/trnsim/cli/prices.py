@@ -86,6 +86,12 @@ def show(
 
     Example: trnsim prices show trn2.48xlarge --days 30 --instances 4
     """
+    for option, value in (("--days", days), ("--instances", instances)):
+        if value is not None and not instance:
+            raise BadInput(
+                f"{option} {value:g} is for one instance type, and none is named",
+                fix=f"for example trnsim prices show trn2.48xlarge {option} {value:g}",
+            )
     rows = catalogue_with(prices)
     day = day_of(as_of, rows)
     kinds = KINDS if kind is None else (_checked_kind(kind),)
@@ -166,6 +172,11 @@ def compare(
     kinds = {name: priced_kinds(name, day, region=region, rows=rows) for name in names}
     own_kinds = [_checked_kind(own_kind) for _, _, own_kind in words if own_kind]
     usual_kind = _USUAL_KIND if kind is None else _checked_kind(kind)
+    if kind is not None and len(own_kinds) == len(words):
+        raise BadInput(
+            f"--kind {kind} has no effect: each instance names its own kind",
+            fix="leave --kind out, or the kind of an instance",
+        )
     if kind is None and not own_kinds:
         usual_kind = next((kind for kind in kinds[names[0]] if _has_all(kinds, kind)), usual_kind)
     quotes = [

@@ -297,8 +297,8 @@ def _platform(roles: Sequence[RolePrice]) -> tuple[int, str]:
         part = replica_part(role.role, role.instance)
         if part is not None and part < 1 and not role.role.is_exclusive:
             raise NoPlan(
-                f"role {role.role.name} has {part:.3g} of an instance ({role.instance.name}), and "
-                "a plan is of whole instances"
+                f"role {role.role.name} has {float(part):.3g} of an instance "
+                f"({role.instance.name}), and a plan is of whole instances"
             )
     return sum(role.instances or 0 for role in planned_roles), names.pop()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Final
 
 from trnsim.arch.catalogue import Catalogue, Instance, catalogue
@@ -89,14 +90,14 @@ def role_prices(
     return prices, reasons
 
 
-def replica_part(role: Role, instance: Instance) -> float | None:
+def replica_part(role: Role, instance: Instance) -> Fraction | None:
     """Share of an instance's accelerators that a replica takes; None where the role states none."""
     count = role.devices or len(role.device_indexes) or role.gpus
     if count:
-        return count / instance.count
+        return Fraction(count, instance.count)
     if role.cores:
         cores = catalogue().accelerator(instance.accelerator).cores
-        return role.cores / (cores * instance.count)
+        return Fraction(role.cores, cores * instance.count)
     return None
 
 
@@ -105,7 +106,7 @@ def _instances(role: Role, instance: Instance, replicas: int | None) -> int | No
     if replicas is None:
         return None
     part = replica_part(role, instance)
-    replicas_per_instance = 1 if role.is_exclusive or part is None else max(int(1 / part), 1)
+    replicas_per_instance = 1 if role.is_exclusive or part is None else max(1 // part, 1)
     return -(-replicas // replicas_per_instance)
 
 

@@ -127,7 +127,14 @@ def test_components_are_roles():
         ("--exclusive=user", {"is_exclusive": False}),
         ("--gres=neuroncore:8", {"cores": 8, "devices": None}),
         ("--gres=gpu:4", {"gpus": 4}),
+        ("--gres=gpu:a:2,gpu:b:1", {"gpus": 3}),
+        ("--gres=gpu:a:2,neuron:4,gpu:b:1,gpu:a:5", {"gpus": 6, "devices": 4}),
+        ("--gres=gpu:8 --gres=gpu:a:2,gpu:b:1", {"gpus": 3}),
+        ("--gres=gpu:h100", {"gpus": 1}),
+        ("--gres=gpu:a:{{ N }},gpu:b:1", {"gpus": None}),
         ("--gpus-per-node=4", {"gpus": 4}),
+        ("--gpus-per-node=a100-80gb:4,b:1", {"gpus": 5}),
+        ("--gpus-per-node=h100", {"gpus": 1}),
         ("--mem=0", {"memory_bytes": None}),
         ("-p trn1.32xlarge", {"instance": "trn1.32xlarge"}),
         ("-p trn1", {"instance": ""}),
@@ -148,6 +155,18 @@ def test_gpus_are_those_of_the_line_that_states_them(tmp_path, count):
     assert spec.line_of("roles.0.gpus").line == 4
     spec = spec_of(tmp_path, script(lines[0], lines[2], "srun a"))
     assert spec.line_of("roles.0.gpus").line == 3
+
+
+@pytest.mark.parametrize("entries", ["gpu:a:2,gpu:b:1", "gpu:h100:1", "gpu:a:$N,gpu:b:1,nic:1"])
+def test_types_of_a_resource_are_written_as_they_were_read(tmp_path, entries):
+    text = script("#SBATCH --nodes=2", f"#SBATCH --gres={entries}", "srun a")
+    assert f"#SBATCH --gres={entries}\n" in write_spec(spec_of(tmp_path, text).job, "sbatch")
+
+
+def test_another_number_of_gpus_is_written_without_the_types(tmp_path):
+    job = spec_of(tmp_path, script("#SBATCH -N 1 --gres=gpu:a:2,gpu:b:1", "srun a")).job
+    other_job = replace(job, roles=(replace(job.roles[0], gpus=8),))
+    assert "#SBATCH --gres=gpu:8\n" in write_spec(other_job, "sbatch")
 
 
 def test_ranks_are_those_of_all_tasks(tmp_path):
@@ -190,7 +209,10 @@ def test_tasks_of_an_array_are_copies(tmp_path, text, copies, is_kept):
         ("--array=9-1", "2: #SBATCH.array is '9-1'; legal: indexes as 0-9, 1,3,5 or 0-15%4"),
         ("--array=x", "2: #SBATCH.array is 'x'; legal"),
         ("--array=0-4:0", "2: #SBATCH.array is '0-4:0'; legal"),
-        ("--gres=neuron:few", "2: #SBATCH.gres.neuron is 'few'; legal: a whole number"),
+        ("--gres=neuron:4x", "2: #SBATCH.gres.neuron is '4x'; legal: a whole number"),
+        ("--gres=gpu:a:2,gpu:b:2K", "2: #SBATCH.gres.gpu is '2K'; legal: a whole number"),
+        ("--gres=gpu:2,gpu:a:1", "2: --gres=gpu:2,gpu:a:1: gpu: it is stated with and without a"),
+        ("--gpus-per-node=2,a:1", "2: #SBATCH.gpus-per-node is '2,a:1': it is stated with and"),
         ("--ntasks-per-node=0", "2: #SBATCH.ntasks-per-node is '0'; legal: a whole number from 1"),
         ("--cpus-per-task=1.5", "2: #SBATCH.cpus-per-task is '1.5'; legal"),
         ("--gpus-per-node=9999999999999999", "2: #SBATCH.gpus-per-node is .*; legal"),

@@ -8,6 +8,7 @@ from trnsim.jobs.formats.sbatch_options import (
     notes_in,
     options_in,
     program_start,
+    resource_count,
     time_limit_s,
     words_in,
 )
@@ -60,6 +61,31 @@ def test_the_program_of_srun_follows_its_options(text, program):
     words = text.split()
     start = program_start(words, [word == "$OPTIONS" for word in words])
     assert " ".join(words[start:]) == program
+
+
+@pytest.mark.parametrize(
+    ("entries", "count"),
+    [
+        ([""], ("1", "")),
+        (["4"], ("4", "")),
+        (["4", "2"], ("2", "")),
+        (["h100:4"], ("4", "h100")),
+        (["h100"], ("1", "h100")),
+        (["a:2", "b:1"], ("3", "a:2,b:1")),
+        (["a:2", "b", "a:3"], ("4", "a:3,b:1")),
+        (["0", "a:2"], ("2", "a")),
+        (["a:0"], ("0", "")),
+        (["a:$N", "b:1"], ("$N", "a:$N,b:1")),
+        (["<count>"], ("<count>", "")),
+    ],
+)
+def test_counts_of_types_are_added_up(entries, count):
+    assert resource_count(entries) == count
+
+
+def test_a_resource_with_and_without_a_type_is_refused():
+    with pytest.raises(ValueError, match="with and without a type, which Slurm refuses"):
+        resource_count(["2", "a:1"])
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from trnsim.reader.parsed import Malformed, ParsedText
 
 _MARK: Final = re.compile(rf"^{HEADER}\s", re.MULTILINE)
 _COUNT: Final = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
-_TYPED_COUNT: Final = re.compile(r"\w+:(\d{1,9})")
+_NUMBER: Final = re.compile(r"\d{1,9}", re.ASCII)
 _ARRAY_PART: Final = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
 _INSTANCE: Final = re.compile(r"[a-z][a-z0-9-]*\.(?:metal|(?:\d+x)?large|\d*xlarge)")
 
@@ -251,13 +251,26 @@ def _gpus(reader: SpecReader, key: str, path: str) -> int | None:
     if not isinstance(text, str) or text.isdecimal() or is_template(text):
         count = reader.whole(*option, field=field)
     else:
-        match = _TYPED_COUNT.fullmatch(text)
-        count = int(match[1]) if match else None
-        if match and place is not None:
+        count = _typed_count(reader, option, text)
+        if count is not None and place is not None:
             reader.lines.setdefault(field, place.line)
             reader.read_keys.add(option)
     gres_count = reader.whole(key, "gres", "gpu", field=field)
     return gres_count if count is None else count
+
+
+def _typed_count(reader: SpecReader, option: tuple[str, str], text: str) -> int | None:
+    """The number of GPUs in ``h100:4`` or ``a:2,b:1``; None for other texts.
+
+    Raises:
+        BadInput: GPUs with and without a type.
+    """
+    try:
+        count, type_ = sbatch_options.resource_count(text.split(","))
+    except ValueError as error:
+        fix = "state the type of each, as TYPE:COUNT, or of none"
+        raise reader.refused(option, str(error), fix) from error
+    return int(count) if type_ and _NUMBER.fullmatch(count) else None
 
 
 def _memory_bytes(reader: SpecReader, key: str, path: str) -> int | None:

@@ -7,6 +7,8 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
+from trnsim.jobs.spec import is_template
+
 NOTES: Final = ("region", "purchase", "model")
 """Fields of a job without an option of sbatch; a written script states them in ``--comment``."""
 
@@ -83,6 +85,33 @@ def options_in(words: Sequence[str]) -> dict[str, str | bool]:
             options[name] = next_word
             index += 1
     return options
+
+
+def resource_count(entries: Sequence[str]) -> tuple[str, str]:
+    """The count and the type of a resource from its entries ``[type:]count``, a type, or "".
+
+    Counts of different types are added up; several types are stated as "a:2,b:1". The last count
+    of a type stands, an entry without a count is one, and a count that is no number is the answer.
+    Source: SchedMD/slurm@b1fd7528 src/interfaces/gres.c, `_get_next_job_gres` and
+    `_merge_generic_data`; sbatch(1), --gres.
+
+    Raises:
+        ValueError: entries with and without a type, which Slurm refuses.
+    """
+    counts: dict[str, str] = {}
+    for entry in entries:
+        type_, colon, count = entry.rpartition(":")
+        if not colon and not entry[:1].isdecimal() and not is_template(entry):
+            type_, count = entry, "1"
+        counts[type_] = count
+    counts = {type_: count for type_, count in counts.items() if count != "0"} or {"": "0"}
+    if len(counts) == 1:
+        return next((count, type_) for type_, count in counts.items())
+    if "" in counts:
+        raise ValueError("it is stated with and without a type, which Slurm refuses")
+    texts = [count for count in counts.values() if not count.isdecimal()]
+    total = texts[0] if texts else str(sum(map(int, counts.values())))
+    return total, ",".join(f"{type_}:{count}" for type_, count in counts.items())
 
 
 def program_start(words: Sequence[str], is_option: Sequence[bool]) -> int:

@@ -152,7 +152,7 @@ def _add_options(
         if name == "export" and isinstance(value, str):
             _add_exports(value, key, line, result)
         elif name == "gres" and isinstance(value, str):
-            component[name] = _generic_resources(value) or value
+            component[name] = _generic_resources(value, line) or value
         else:
             component[name] = value
         result.lines[(key, name)] = line
@@ -171,16 +171,26 @@ def _add_exports(text: str, key: str, line: int, result: ScriptContent) -> None:
         result.content[key]["export"] = names
 
 
-def _generic_resources(text: str) -> dict[str, str]:
-    """Counts by name of ``name[:type]:count,...``; a type is stored under "NAME type"."""
-    resources: dict[str, str] = {}
+def _generic_resources(text: str, line: int) -> dict[str, str]:
+    """Counts by name of ``name[[:type]:count],...``; a type is stored under "NAME type".
+
+    Raises:
+        Malformed: a resource is stated with and without a type.
+    """
+    entries: dict[str, list[str]] = {}
     for part in text.split(","):
-        name, *fields = part.strip().split(":")
-        if not name:
-            continue
-        resources[name] = fields[-1] if fields else "1"
-        if len(fields) > 1:
-            resources[f"{name} type"] = ":".join(fields[:-1])
+        name, _, entry = part.strip().partition(":")
+        if name:
+            entries.setdefault(name, []).append(entry)
+    resources: dict[str, str] = {}
+    for name, texts in entries.items():
+        try:
+            resources[name], type_ = sbatch_options.resource_count(texts)
+        except ValueError as error:
+            fix = f"state the type of each, as {name}:TYPE:COUNT, or of none"
+            raise Malformed(line, f"--gres={text}: {name}: {error}", fix) from error
+        if type_:
+            resources[f"{name} type"] = type_
     return resources
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from trnsim.errors import BadInput
 from trnsim.jobs.correction import time_text
-from trnsim.jobs.formats.sbatch_options import NOTES
+from trnsim.jobs.formats.sbatch_options import NOTES, resource_count
 from trnsim.jobs.formats.sbatch_script import HEAD, HEADER, component_key, names_head
 from trnsim.jobs.formats.shell_words import quote, quote_words
 from trnsim.jobs.job import Job, JobKind, Role
@@ -161,17 +161,25 @@ def _role_options(
         yield f"cpus-per-task={int(role.vcpus) // (tasks or 1)}"
     resources = dict(_resources(role, key, kept_values))
     if resources:
-        texts = []
+        entries: list[str] = []
         for name, count in resources.items():
-            type_ = kept_values.get((key, "gres", f"{name} type"))
-            texts.append(":".join(filter(None, (name, type_, count))))
-        yield f"gres={','.join(texts)}"
+            type_ = str(kept_values.get((key, "gres", f"{name} type"), ""))
+            entries += (f"{name}:{entry}" for entry in _resource_entries(type_, count))
+        yield f"gres={','.join(entries)}"
     if role.memory_bytes is not None:
         yield f"mem={_memory_text(role.memory_bytes)}"
     if role.is_exclusive:
         yield "exclusive"
     if role.instance and kept_values.get((key, "partition")) != role.instance:
         yield f"constraint={role.instance}"
+
+
+def _resource_entries(type_: str, count: str) -> list[str]:
+    """``[type:]count`` of each type; a count that the types do not add up to stands alone."""
+    if "," not in type_:
+        return [f"{type_}:{count}" if type_ else count]
+    entries = type_.split(",")
+    return entries if resource_count(entries)[0] == count else [count]
 
 
 def _resources(
