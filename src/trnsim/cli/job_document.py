@@ -90,9 +90,9 @@ def _role_words(role: Role) -> str:
     replicas = "?" if role.replicas is None else f"{role.replicas:,}"
     parts = [f"{replicas} x {role.instance or 'any instance'}"]
     counts = {
-        "devices": role.devices or len(role.device_indexes) or None,
-        "NeuronCores": role.cores,
-        "GPUs": role.gpus,
+        "devices": role.requested("devices") or len(role.device_indexes) or None,
+        "NeuronCores": role.requested("cores"),
+        "GPUs": role.requested("gpus"),
         "EFA": role.efa,
         "ranks": role.processes,
     }

@@ -42,7 +42,7 @@ def new_findings(before: list[Finding], after: list[Finding]) -> list[Finding]:
 
 def _leaves(path: str, value: Any) -> list[tuple[str, Any]]:
     """Paths and values of the stated fields of a job."""
-    if path.endswith(".environment"):
+    if path.endswith((".environment", ".pod_requests")):
         return [(f"{path}.{name}", text) for name, text in value]
     if path == "kept_fields":
         return [(f"kept {field.name}", field.value) for field in value]

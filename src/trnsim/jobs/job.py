@@ -60,6 +60,8 @@ class Role:
         device_indexes: indexes of the devices, if the spec names them (`/dev/neuron3`).
         cores: NeuronCores of a replica, requested as a resource of their own.
         gpus: GPUs of a replica.
+        pod_requests: fields (devices, cores, gpus) and numbers that a replica's pod requests in
+            all, where other containers of it request more.
         efa: EFA interfaces of a replica.
         vcpus: vCPUs of a replica.
         memory_bytes: host memory of a replica.
@@ -84,6 +86,7 @@ class Role:
     device_indexes: tuple[int, ...] = ()
     cores: int | None = None
     gpus: int | None = None
+    pod_requests: tuple[tuple[str, int], ...] = ()
     efa: int | None = None
     vcpus: float | None = None
     memory_bytes: int | None = None
@@ -96,6 +99,11 @@ class Role:
     environment: tuple[tuple[str, str], ...] = ()
     command: tuple[str, ...] = ()
     entry_words: int = 0
+
+    def requested(self, field: str) -> int | None:
+        """The number of a replica, of all containers: `field` is devices, cores or gpus."""
+        own_count: int | None = getattr(self, field)
+        return dict(self.pod_requests).get(field, own_count)
 
     def variable(self, name: str) -> str | None:
         """Value of an environment variable, the last one if there are several."""

@@ -92,13 +92,14 @@ def role_prices(
 
 def replica_part(role: Role, instance: Instance) -> Fraction | None:
     """Share of an instance's accelerators that a replica takes; None where the role states none."""
-    count = role.devices or len(role.device_indexes) or role.gpus
-    if count:
-        return Fraction(count, instance.count)
-    if role.cores:
-        cores = catalogue().accelerator(instance.accelerator).cores
-        return Fraction(role.cores, cores * instance.count)
-    return None
+    count = role.requested("devices") or len(role.device_indexes) or role.requested("gpus") or 0
+    core_count = role.requested("cores") or 0
+    if count and not role.pod_requests:
+        core_count = 0  # another name of the same devices
+    if not count and not core_count:
+        return None
+    cores = catalogue().accelerator(instance.accelerator).cores if core_count else 1
+    return Fraction(count * cores + core_count, cores * instance.count)
 
 
 def _instances(role: Role, instance: Instance, replicas: int | None) -> int | None:

@@ -23,6 +23,7 @@ class Objects:
         self.pods, self.nodes, self.requests = {}, {}, []
         self.version, self.skew_s, self.pad = 10, 0, 0
         self.faults = {}
+        self.expiries = 0
         self.before_binding = lambda: None
         self.after_binding = lambda: None
         self.ports = set()
@@ -144,6 +145,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def listed(self, objects, query):
         start, limit = int(query.get("continue", 0)), int(query.get("limit", 500))
+        if start and self.objects.expiries:
+            self.objects.expiries -= 1
+            self.refuse(410, "Expired", "The provided continue parameter is too old")
+            return
         page = deepcopy(objects[start : start + limit])
         for each in page:
             each["pad"] = "x" * self.objects.pad

@@ -58,6 +58,30 @@ def test_a_list_has_every_page(cluster, count):
     assert len(objects.requests) == max(1, -(-count // 500))
 
 
+def test_a_list_whose_token_has_expired_is_begun_anew(cluster):
+    objects, client = cluster
+    for number in range(1001):
+        objects.pod(f"p{number}")
+    objects.expiries = 2
+    listed = client.list(PODS, labelSelector="a")
+    assert len(objects.requests) == 2 + 2 + 3
+    assert all(query["labelSelector"] == "a" for _, _, query, _ in objects.requests)
+    assert "continue" not in objects.requests[2][2]
+    assert [pod["metadata"]["name"] for pod in listed] == [f"p{n}" for n in range(1001)]
+    objects.expiries = 3
+    with pytest.raises(ApiRefused, match="410 Expired") as caught:
+        client.list(PODS)
+    assert caught.value.status == 410
+
+
+def test_a_list_that_is_gone_at_once_is_refused(cluster):
+    objects, client = cluster
+    objects.faults["all"] = (410, "Gone")
+    with pytest.raises(ApiRefused, match="410 Gone"):
+        client.list(PODS)
+    assert len(objects.requests) == 1
+
+
 def test_a_page_above_4_mib_is_read_in_smaller_ones(cluster, monkeypatch):
     objects, client = cluster
     monkeypatch.setattr(api, "MOST_BYTES", 4 * KIB)

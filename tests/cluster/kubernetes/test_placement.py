@@ -113,6 +113,28 @@ def test_init_containers_that_need_more_get_more():
     assert place(RING, wanted, of_devices(0, 1, 3, 4)) is None  # no run of three
 
 
+def test_an_init_container_shares_no_device_with_a_sidecar_before_it():
+    sidecar, app = devices(1, "proxy"), devices(1, "a")
+    for warm in (devices(1, "warm", is_initial=True), devices(4, "warm", is_initial=True)):
+        placed = place(TORUS, [sidecar, warm, app], of_devices(*range(16)))
+        assert not set(placed["proxy"]) & {*placed["warm"], *placed["a"]}
+        assert set(placed["a"]) <= set(placed["warm"])
+        placed = place(TORUS, [warm, sidecar, app], of_devices(*range(16)))
+        assert not set(placed["proxy"]) & set(placed["a"])
+    warm = devices(4, "warm", is_initial=True)
+    assert place(TORUS, [sidecar, warm, app], of_devices(*range(4))) is None
+    placed = place(TORUS, [warm, sidecar, app], of_devices(*range(4)))
+    assert placed["warm"] == tuple(range(8))
+
+
+def test_each_init_container_runs_beside_the_sidecars_before_it():
+    first, second = devices(1, "x", is_initial=True), devices(1, "y", is_initial=True)
+    wanted = [first, devices(1, "s"), second, devices(1, "t"), devices(1, "a")]
+    placed = place(TORUS, wanted, of_devices(0, 1, 2))
+    assert len({*placed["s"], *placed["t"], *placed["a"]}) == 6
+    assert not set(placed["y"]) & set(placed["s"])
+
+
 def test_many_containers_end_the_search():
     wanted = [cores(1, f"c{at}") for at in range(33)]
     assert place(TORUS, wanted, frozenset(range(32))) is None

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from os import environ
 from pathlib import Path
 from typing import Any, Final
@@ -34,6 +35,8 @@ TIMEOUT_S: Final = 3.0
 """Time for an answer; kube-scheduler waits 5 s for an extender."""
 _PAGE_ITEMS: Final = 500
 """Maximum number of items of a page of a list."""
+_MOST_RESTARTS: Final = 2
+"""Maximum number of times that a list is begun anew."""
 _MOST_IDLE: Final = 4
 """Connections that are kept for further reading; each change has one of its own, sent once."""
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -214,9 +217,13 @@ class KubernetesApi:
         return self._request("PATCH", path, body, kind)
 
     def list(self, path: str, **query: str) -> list[Object]:
-        """All objects at `path`; errors as of `get`."""
+        """All objects at `path`, of one state; errors as of `get`.
+
+        A token for further pages expires after minutes (410): the list is then begun anew, as
+        Kubernetes asks of who needs one state. Source: Kubernetes API reference, ListOptions.
+        """
         objects: list[Object] = []
-        page, token = _PAGE_ITEMS, ""
+        page, token, restarts = _PAGE_ITEMS, "", 0
         while True:
             page_query = {**query, "limit": str(page)} | ({"continue": token} if token else {})
             try:
@@ -225,6 +232,11 @@ class KubernetesApi:
                 if page == 1:
                     raise
                 page //= 2
+                continue
+            except ApiRefused as error:
+                if error.status != HTTPStatus.GONE or not token or restarts == _MOST_RESTARTS:
+                    raise
+                objects, token, restarts = [], "", restarts + 1
                 continue
             objects += entries(answer.get("items"))
             token = metadata(answer).get("continue") or ""

@@ -1,15 +1,16 @@
 """The sets of devices of a pod's containers on one node: legal, free, and disjoint.
 
 An init container ends before the other containers of its pod start, so it may hold the same
-devices: kubelet hands them on. Source: Kubernetes documentation, Init Containers, Resource sharing
-within containers.
+devices: kubelet hands them on. A sidecar, an init container that is restarted always, runs beside
+all containers after it. Source: Kubernetes documentation, Init Containers and Sidecar Containers,
+Resource sharing within containers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import count
-from typing import Final
+from typing import Final, NamedTuple
 
 from trnsim.cluster.kubernetes.nodes import NeuronNode
 from trnsim.cluster.kubernetes.pods import ContainerDemand
@@ -52,20 +53,50 @@ def place(
     """A set of the `free` cores for each container; None where there is no room.
 
     Containers that run together get disjoint sets, the largest first. Init containers run one after
-    the other before them, and share their cores as far as legal sets allow.
+    the other before the main ones and beside the sidecars before them in `demands`; they share the
+    cores of later containers as far as legal sets allow.
     """
     by_size = sorted(demands, key=lambda demand: -_core_count(node, demand))
     main = [demand for demand in by_size if not demand.is_initial]
-    initial = [demand for demand in by_size if demand.is_initial]
-    main_count = sum(_core_count(node, demand) for demand in main)
-    if initial and _core_count(node, initial[0]) >= main_count:
-        for init_cores in _candidates(node, initial[0], free):
-            main_sets = _disjoint_sets(node, main, frozenset(init_cores))
-            if main_sets is not None:
-                placement = main_sets | {initial[0].container: init_cores}
-                return _add_init_sets(node, initial[1:], free, placement)
+    initial = [
+        _InitDemand(demand, [sidecar for sidecar in main if sidecar in demands[:position]])
+        for position, demand in enumerate(demands)
+        if demand.is_initial
+    ]
+    initial.sort(key=lambda init: -_core_count(node, init.demand))
+    if initial:
+        placement = _shared_sets(node, initial[0], main, free)
+        if placement is not None:
+            return _add_init_sets(node, initial[1:], free, placement)
     main_sets = _disjoint_sets(node, main, free)
     return None if main_sets is None else _add_init_sets(node, initial, free, main_sets)
+
+
+class _InitDemand(NamedTuple):
+    """The demand of an init container, and those of the sidecars that run beside it."""
+
+    demand: ContainerDemand
+    sidecars: list[ContainerDemand]
+
+
+def _shared_sets(
+    node: NeuronNode, init: _InitDemand, main: Sequence[ContainerDemand], free: frozenset[int]
+) -> Placement | None:
+    """Sets for an init container and for all of `main`, of which the later ones share its cores.
+
+    None where its cores are too few for them, or the search finds none.
+    """
+    later = [demand for demand in main if demand not in init.sidecars]
+    if _core_count(node, init.demand) < sum(_core_count(node, demand) for demand in later):
+        return None
+    for init_cores in _candidates(node, init.demand, free):
+        later_sets = _disjoint_sets(node, later, frozenset(init_cores))
+        if later_sets is None:
+            continue
+        sidecar_sets = _disjoint_sets(node, init.sidecars, free.difference(init_cores))
+        if sidecar_sets is not None:
+            return later_sets | sidecar_sets | {init.demand.container: init_cores}
+    return None
 
 
 def _core_count(node: NeuronNode, demand: ContainerDemand) -> int:
@@ -129,16 +160,17 @@ def _disjoint_sets(
 
 
 def _add_init_sets(
-    node: NeuronNode, initial: Sequence[ContainerDemand], free: frozenset[int], placement: Placement
+    node: NeuronNode, initial: Sequence[_InitDemand], free: frozenset[int], placement: Placement
 ) -> Placement | None:
     """`placement` with a set for each init container, of as few further cores as possible.
 
     None if an init container has no free set.
     """
     result = dict(placement)
-    for demand in initial:
+    for demand, sidecars in initial:
         other_cores = {core for cores in result.values() for core in cores}
-        free_sets = [cores for cores in _core_sets(node, demand) if free.issuperset(cores)]
+        unused = free.difference(*(placement[sidecar.container] for sidecar in sidecars))
+        free_sets = [cores for cores in _core_sets(node, demand) if unused.issuperset(cores)]
         if not free_sets:
             return None
         result[demand.container] = max(

@@ -146,7 +146,15 @@ def spec_of(name: str, reader: SpecReader, job: Job, defaults: Defaults) -> JobS
             reader.take(*keys)
     model = reader.text(*_MODEL, field="model")
     job = replace(job, model=model, kept_fields=in_order(reader.kept_fields()))
-    return JobSpec(name, job, reader.start, reader.lines, tuple(reader.templates), reader.claims)
+    return JobSpec(
+        name,
+        job,
+        reader.start,
+        reader.lines,
+        tuple(reader.templates),
+        reader.claims,
+        read_keys=frozenset(reader.read_keys),
+    )
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,9 @@ def _places(document: SourcePlace) -> Iterator[SourcePlace]:
         containers = pod.get("containers") if isinstance(pod, dict) else None
         if not isinstance(pod, dict) or not isinstance(containers, list):
             continue
+        init_containers = pod.get("initContainers")
+        if isinstance(init_containers, list):
+            containers = [*containers, *init_containers]
         if pod.get("resourceClaims") or any(map(has_accelerator, containers)):
             yield place
 

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from trnsim.jobs.formats.kubernetes import Keys, check_list, check_mapping, quantity
+from trnsim.jobs.formats.pod_requests import ACCELERATORS, pod_requests
 from trnsim.jobs.formats.resource_claims import template_claims
 from trnsim.jobs.formats.writing import stated_image
 from trnsim.jobs.job import Role
@@ -19,10 +20,7 @@ from trnsim.jobs.parallelism import started_ranks
 from trnsim.jobs.spec import SpecReader, TemplateValue
 
 EXTENDED: Final = {
-    "aws.amazon.com/neuron": "devices",
-    "aws.amazon.com/neurondevice": "devices",
-    "aws.amazon.com/neuroncore": "cores",
-    "nvidia.com/gpu": "gpus",
+    **ACCELERATORS,
     "vpc.amazonaws.com/efa": "efa",
     "hugepages-2Mi": "hugepages_bytes",
 }
@@ -158,6 +156,7 @@ def role(
             )
         ),
         **_resources(reader, (*container_keys, "resources"), path),
+        pod_requests=pod_requests(reader, pod, container_keys, path),
         **{**(_program(reader, container_keys, path) if is_program else {}), **role_fields},
     )
 

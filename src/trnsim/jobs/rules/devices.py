@@ -84,16 +84,18 @@ def _accelerators(spec: JobSpec) -> Iterator[Violation]:
         name, count = machine.instance.name, machine.instance.count
         cores = count * machine.device_cores
         legal = {
-            "devices": (role.devices, "Neuron devices", count if machine.is_neuron else 0),
-            "cores": (role.cores, "NeuronCores", cores),
-            "gpus": (role.gpus, "GPUs", 0 if machine.is_neuron else count),
+            "devices": ("Neuron devices", count if machine.is_neuron else 0),
+            "cores": ("NeuronCores", cores),
+            "gpus": ("GPUs", 0 if machine.is_neuron else count),
         }
-        for field, (number, words, supply_count) in legal.items():
+        for field, (words, supply_count) in legal.items():
+            number = role.requested(field)
             if number is not None and number > supply_count:
                 supply = f"has {supply_count}" if supply_count else "has none"
+                in_all = " in all its containers" if field in dict(role.pod_requests) else ""
                 yield Violation(
                     f"{path}.{field}",
-                    f"a replica asks for {number:,} {words}; {name} {supply}",
+                    f"a replica asks for {number:,} {words}{in_all}; {name} {supply}",
                     f"ask for at most {supply_count}" if supply_count else _other_kind(machine),
                 )
 
