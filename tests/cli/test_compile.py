@@ -88,10 +88,15 @@ def test_a_missing_file_is_named(tmp_path):
     assert isinstance(run(tmp_path / "none.pt2").exception, BadInput)
 
 
-def test_without_pytorch_the_command_says_what_to_install(monkeypatch):
+@pytest.mark.parametrize("ending", [".pt2", ".py"])
+def test_without_pytorch_the_command_says_what_to_install(monkeypatch, tmp_path, ending):
     monkeypatch.setitem(sys.modules, "torch", None)
+    model = tmp_path / f"net{ending}"
+    with pytest.raises(BadInput, match=rf"cannot read .*{ending}: No such file"):
+        command._torch_subjects(model)
+    model.touch()
     with pytest.raises(BadInput, match="needs PyTorch"):
-        command._torch_subjects()
+        command._torch_subjects(model)
 
 
 def test_a_python_file_is_answered_in_a_dozen_items(tmp_path):

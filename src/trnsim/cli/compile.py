@@ -21,7 +21,7 @@ from trnsim.compiler import Flags
 from trnsim.compiler.reports.pattern_uses import PatternUse, pattern_blocks
 from trnsim.document.answer import Document, Section, label_table, records
 from trnsim.errors import BadInput
-from trnsim.files import check_folder, read_bytes, write
+from trnsim.files import check_folder, check_readable, read_bytes, write
 from trnsim.jax.programs import is_program_of_xla, subject_of
 from trnsim.profile import report_of, write_report, write_traces
 from trnsim.workload.config import read_values
@@ -289,7 +289,7 @@ def _model_and_reporter(
         return subject, _model_reporter()
     if model.suffix == ".json":
         return _config_model_and_reporter(model, sizes, phase, dtype)
-    subjects = _torch_subjects()
+    subjects = _torch_subjects(model)
     read_subject = subjects.of_script if model.suffix == ".py" else subjects.of_export
     return read_subject(model), subjects.report_model
 
@@ -305,7 +305,7 @@ def _config_model_and_reporter(
     subject = configured.model_of_config(model, shape, dtype)
     if subject is not None:
         return subject, _model_reporter()
-    subjects = _torch_subjects(f" for {model}: {configured.unknown_part(model)}")
+    subjects = _torch_subjects(model, f" for {model}: {configured.unknown_part(model)}")
     return subjects.of_config(model, shape, dtype), subjects.report_model
 
 
@@ -350,15 +350,16 @@ def _write_report_files(
     return files
 
 
-def _torch_subjects(why: str = "") -> Any:
+def _torch_subjects(model: Path, why: str = "") -> Any:
     """The module `trnsim.torch.models.subjects`, which only these models need.
 
     Raises:
-        BadInput: PyTorch is not installed; the reason ends in `why`.
+        BadInput: PyTorch is not installed, and the reason ends in `why`; or `model` cannot be read.
     """
     try:
         import_module("torch")
     except ImportError as error:
+        check_readable(model)
         reason = f"trnsim compile needs PyTorch{why}"
         raise BadInput(reason, fix="pip install 'trnsim[torch]'") from error
     from trnsim.torch.models import subjects  # noqa: PLC0415  as above

@@ -40,6 +40,28 @@ def test_there_is_a_state_for_each_core(count):
         torch.neuron.set_rng_state_all([states[0]] * count)
 
 
+@pytest.mark.parametrize("state", [5, None, [1]])
+def test_what_is_no_state_is_refused_by_name(state):
+    for restore in (torch.neuron.set_rng_state, torch.Generator("neuron").set_state):
+        with pytest.raises(BadState, match="is 16 bytes on the CPU; this is "):
+            restore(state)
+    with pytest.raises(BadState, match="is 16 bytes on the CPU; this is "):
+        torch.neuron.set_rng_state_all([state] * 4)
+
+
+def test_what_is_no_list_of_states_is_refused_by_name():
+    with pytest.raises(BadState, match="5 is no list of states; legal: a state for each core"):
+        torch.neuron.set_rng_state_all(5)
+
+
+def test_a_state_may_lie_on_the_device():
+    torch.neuron.manual_seed(4)
+    state = torch.neuron.get_rng_state()
+    first = draw()
+    torch.neuron.set_rng_state(state.to("neuron"))
+    assert torch.equal(first, draw())
+
+
 def test_the_cpus_numbers_are_apart():
     torch.manual_seed(3)
     first = torch.rand(2)

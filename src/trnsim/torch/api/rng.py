@@ -263,16 +263,31 @@ def get_rng_state_all() -> list[Tensor]:
 
 
 def set_rng_state(new_state: Tensor, device: Device = None) -> None:
-    """Restore a state from `get_rng_state`."""
-    generator(core_index(device)).set_state(new_state.cpu())
+    """Restore a state from `get_rng_state`.
+
+    Raises:
+        BadState: for anything else.
+    """
+    generator(core_index(device)).set_state(_on_host(new_state))
+
+
+def _on_host(state: Any) -> Any:
+    """A state on the CPU; other values as they are, for a generator to refuse."""
+    return state.cpu() if isinstance(state, torch.Tensor) else state
 
 
 def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
     """Restore the states from `get_rng_state_all`.
 
     Raises:
-        BadState: for another number of states than of cores.
+        BadState: for another number of states than of cores, or anything but states.
     """
+    if not isinstance(new_states, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  of a user
+        raise BadState(
+            f"{new_states!r:.60} is no list of states; legal: a state for each core",
+            fix="give what torch.neuron.get_rng_state_all() gave",
+            line=program_line(),
+        )
     states, generators = list(new_states), _all_generators()
     if len(states) != len(generators):
         raise BadState(
@@ -281,4 +296,4 @@ def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
             line=program_line(),
         )
     for core_generator, state in zip(generators, states, strict=True):
-        core_generator.set_state(state.cpu())
+        core_generator.set_state(_on_host(state))

@@ -83,10 +83,17 @@ def unpack_state(state: Tensor) -> tuple[int, int]:
     Raises:
         BadState: for anything but sixteen bytes on the host.
     """
-    if state.dtype is not torch.uint8 or state.numel() != _STATE_STRUCT.size or not state.is_cpu:
+    is_tensor = isinstance(state, torch.Tensor)  # pyright: ignore[reportUnnecessaryIsInstance]  of a user
+    is_of_bytes = is_tensor and state.dtype is torch.uint8 and state.is_cpu
+    if not is_of_bytes or state.numel() != _STATE_STRUCT.size:
+        words = (
+            f"{tuple(state.shape)} of {state.dtype} on {state.device}"
+            if is_tensor
+            else f"{state!r:.60}"
+        )
         raise BadState(
             f"the state of a neuron generator is {_STATE_STRUCT.size} bytes on the CPU; this is "
-            f"{tuple(state.shape)} of {state.dtype} on {state.device}",
+            f"{words}",
             fix="give what torch.neuron.get_rng_state() gave",
             line=program_line(),
         )

@@ -71,7 +71,7 @@ def _xla_sync_multi(
 
 def _get_xla_tensors_text(tensors: list[torch.Tensor]) -> str:
     """The program that tensors need, as text."""
-    return ir_text(cuts.program_of(tensors))
+    return ir_text(cuts.program_of(tensors, "_get_xla_tensors_text"))
 
 
 _absent_binding: Final = absence_getter("torch_xla._XLAC", "torch_xla._XLAC")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from torch import Tensor
 
 from trnsim.device import call_log
-from trnsim.device.program_line import program_place
+from trnsim.device.program_line import program_line, program_place
 from trnsim.device.report_parts import ReportPart, report_parts
+from trnsim.errors import BadInput
 from trnsim.torch import call_recording
 from trnsim.torch.api import memory
 from trnsim.torch.scope_tracker import scope_tracker
@@ -39,6 +40,29 @@ _MOST_REPEATED: Final = 64
 """Number of the latest programs that are looked up by their calls; others are by their digest."""
 _Results: TypeAlias = tuple[bool, tuple[tuple[object, int], ...]]
 """(True if the results stay lazy, (call, index among its results) of each result)."""
+
+
+class TensorsRefused(BadInput, TypeError):
+    """Values that are not the tensors that a function computes."""
+
+
+def _checked_tensors(tensors: Any, kind: str) -> list[Tensor]:
+    """The tensors of an argument; `kind` is the name of the function that has it.
+
+    Raises:
+        TensorsRefused: for anything but tensors.
+    """
+    is_iterable = isinstance(tensors, Iterable)
+    values = list(tensors) if is_iterable else [tensors]
+    others = values if not is_iterable else [v for v in values if not isinstance(v, Tensor)]
+    if others:
+        word = f"{others[0]!r:.60}"
+        raise TensorsRefused(
+            f"{kind} of {f'a list with {word}' if is_iterable else word}; legal: a list of tensors",
+            fix="leave out what is no tensor" if is_iterable else "pass [tensor]",
+            line=program_line(),
+        )
+    return values
 
 
 class Cuts:
@@ -75,16 +99,25 @@ class Cuts:
         self.recorder.settle()
 
     def sync(self, tensors: Sequence[Tensor], kind: str) -> None:
-        """Compute some tensors, which are data from then on."""
+        """Compute some tensors, which are data from then on.
+
+        Raises:
+            TensorsRefused: for anything but tensors.
+        """
+        tensors = _checked_tensors(tensors, kind)
         cut = self.ledger.cut(kind, program_place())
         values = [self.recorder.value_of(tensor) for tensor in tensors]
         self._run(values, cut)
         for tensor in tensors:
             self.recorder.mark_computed(tensor)
 
-    def program_of(self, tensors: Sequence[Tensor]) -> CutProgram:
-        """The program that tensors need, without a cut."""
-        values = [self.recorder.value_of(tensor) for tensor in tensors]
+    def program_of(self, tensors: Sequence[Tensor], kind: str = "program_of") -> CutProgram:
+        """The program that tensors need, without a cut.
+
+        Raises:
+            TensorsRefused: for anything but tensors.
+        """
+        values = [self.recorder.value_of(tensor) for tensor in _checked_tensors(tensors, kind)]
         return program_of([value for value in values if value.node is not None])
 
     @contextmanager

@@ -57,6 +57,26 @@ def test_graphs_are_listed_by_what_is_known_of_them(cache):
     assert cache.get_hlos() == ([], [], [], [])
 
 
+def test_a_lock_of_no_folder_is_refused(cache, tmp_path):
+    with pytest.raises(BadInput, match=r"cannot lock .*none: No such file or directory; legal: "):
+        cache.hlo_acquire_lock(str(tmp_path / "none" / "model.hlo_module.pb"))
+    (tmp_path / "file").touch()
+    with pytest.raises(BadInput, match=r"cannot lock .*file: Not a directory"):
+        cache.hlo_acquire_lock(str(tmp_path / "file" / "model.hlo_module.pb"))
+
+
+def test_a_folder_that_cannot_be_copied_is_refused(cache, tmp_path):
+    (tmp_path / "from").mkdir()
+    (tmp_path / "from" / "a").touch()
+    (tmp_path / "file").touch()
+    for copy in (
+        lambda: cache.download_folder(str(tmp_path / "from"), str(tmp_path / "file")),
+        lambda: cache.upload_folder(str(tmp_path / "file"), str(tmp_path / "from")),
+    ):
+        with pytest.raises(BadInput, match=r"cannot copy .*from to .*file: "):
+            copy()
+
+
 def test_files_go_in_and_out(cache, tmp_path):
     folder = cache.get_cache_dir_with_cache_key("registry/training")
     cache.upload_string_to_file(f"{folder}/a.json", "{}")

@@ -5,6 +5,8 @@ import io
 import pytest
 import torch
 
+from trnsim.errors import BadInput
+
 
 def test_the_device_is_xla_and_the_old_names_warn_of_the_new():
     import torch_xla
@@ -43,6 +45,31 @@ def test_names_that_have_nothing_to_do_do_nothing():
     ):  # fmt: skip
         assert result is None
     assert tensor.tolist() == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("tensors", "told"),
+    [([None], "a list with None"), (None, "None"), (5, "5"), ([torch.ones(1), 2], "a list with 2")],
+)
+def test_what_is_no_tensor_is_not_computed(tensors, told):
+    import torch_xla
+    import torch_xla.core.xla_model as xm
+
+    for name, compute in (
+        ("unlazy", xm.unlazy),
+        ("_xla_sync_multi", lambda values: torch_xla._XLAC._xla_sync_multi(values, [])),
+        ("_get_xla_tensors_text", torch_xla._XLAC._get_xla_tensors_text),
+    ):
+        with pytest.raises(BadInput, match=f"{name} of {told}; legal: a list of tensors") as error:
+            compute(tensors)
+        assert isinstance(error.value, TypeError)
+
+
+def test_parameters_are_those_of_a_model():
+    import torch_xla.core.xla_model as xm
+
+    with pytest.raises(BadInput, match=r"broadcast_master_param of a NoneType; legal: a torch\.nn"):
+        xm.broadcast_master_param(None)
 
 
 def test_closures_of_a_step_see_values_after_it():

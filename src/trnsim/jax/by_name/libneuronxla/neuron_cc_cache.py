@@ -122,10 +122,22 @@ class CompileCacheFs(CompileCache):
         )
 
     def hlo_acquire_lock(self, h: str) -> bool:
-        """Take the lock of a graph's folder; False if another process has it."""
+        """Take the lock of a graph's folder; False if another process has it.
+
+        Raises:
+            BadInput: there is no such folder, or it cannot be written.
+        """
         entry = CacheEntry(Path(h).parent)
         lock = held_lock(entry.lock_file, is_waiting=False)
-        if not lock.__enter__():
+        try:
+            is_held = lock.__enter__()
+        except OSError as error:
+            raise BadInput(
+                f"cannot lock {entry.folder}: {error.strerror}; legal: the path of a graph in a "
+                "folder that exists and may be written",
+                fix="make the folder of get_cache_dir first",
+            ) from error
+        if not is_held:
             lock.__exit__(None, None, None)
             return False
         self._locks[str(h)] = lock
@@ -173,11 +185,15 @@ class CompileCacheFs(CompileCache):
         write(dst_path, read_bytes(filename), parents=True)
 
     def download_folder(self, folder_path: str, dst_path: str) -> bool:
-        """Copy a folder out of the cache; False if there is none."""
+        """Copy a folder out of the cache; False if there is none.
+
+        Raises:
+            BadInput: it cannot be copied.
+        """
         if not Path(folder_path).is_dir():
             return False
         if Path(folder_path).absolute() != Path(dst_path).absolute():
-            shutil.copytree(folder_path, dst_path, dirs_exist_ok=True)
+            _copy_folder(folder_path, dst_path)
         return True
 
     def download_file_to_string(self, filename: str, limit: int | None = None) -> str:
@@ -193,15 +209,30 @@ class CompileCacheFs(CompileCache):
         """Copy a folder into the cache.
 
         Raises:
-            BadInput: there is no such folder.
+            BadInput: there is no such folder, or it cannot be copied.
         """
         if not Path(src_dir).is_dir():
             raise BadInput(f"{src_dir} is no folder", fix="name a folder that exists")
-        shutil.copytree(src_dir, cache_dir, dirs_exist_ok=True)
+        _copy_folder(src_dir, cache_dir)
 
     def upload_string_to_file(self, cache_path: str, data: str) -> None:
         """Write a text into the cache."""
         write(cache_path, data.encode(), parents=True)
+
+
+def _copy_folder(source: str, target: str) -> None:
+    """Copy a folder, into `target` where that exists.
+
+    Raises:
+        BadInput: a file cannot be read or written.
+    """
+    try:
+        shutil.copytree(source, target, dirs_exist_ok=True)
+    except (OSError, shutil.Error) as error:
+        raise BadInput(
+            f"cannot copy {source} to {target}: {error}",
+            fix="name a folder that exists or may be made, and that you may write to",
+        ) from error
 
 
 class CompileCacheS3(CompileCache):

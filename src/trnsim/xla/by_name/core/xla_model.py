@@ -94,7 +94,11 @@ def wait_device_ops(devices: Sequence[str] = ()) -> None:
 
 
 def unlazy(tensors: Sequence[torch.Tensor]) -> None:
-    """Compute some tensors, which are data from then on."""
+    """Compute some tensors, which are data from then on.
+
+    Raises:
+        TensorsRefused: for anything but tensors.
+    """
     cuts.sync(tensors, "unlazy")
 
 
@@ -256,7 +260,17 @@ def optimizer_step(
 
 
 def broadcast_master_param(model: nn.Module) -> None:
-    """Copy the first rank's parameters and buffers to the model of every rank."""
+    """Copy the first rank's parameters and buffers to the model of every rank.
+
+    Raises:
+        CollectiveMisused: for anything but a model.
+    """
+    if not isinstance(model, nn.Module):  # pyright: ignore[reportUnnecessaryIsInstance]  of a user
+        raise CollectiveMisused(
+            f"xm.broadcast_master_param of a {type(model).__name__}; legal: a torch.nn.Module",
+            fix="pass the model, or xm.collective_broadcast(tensors) for tensors",
+            line=program_line(),
+        )
     collective_broadcast([*model.parameters(), *model.buffers()])
 
 
