@@ -1,14 +1,18 @@
 import json
 import re
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from trnsim.cli import app
+from trnsim.document.text import text
 from trnsim.errors import BadInput
 from trnsim.site import note_used
 
+command = import_module("trnsim.cli.calibrate")
 ROOT = Path(__file__).parents[2]
 MEASURED = ROOT / "examples" / "measured-times.csv"
 LAYER = "plan layer examples/llama-3.1-8b.json --on trn1 --tensor-parallel-size 8"
@@ -79,6 +83,28 @@ def test_rows_left_out_are_named_with_their_lines(tmp_path):
     flat = " ".join(told.split())
     assert f"{log}:18: 10 us is faster than" in flat
     assert f"{log}:17: " in flat
+
+
+def test_every_row_that_is_left_out_has_its_reason(tmp_path, monkeypatch):
+    monkeypatch.setattr(command, "_MOST_SHOWN", 1)
+    log = tmp_path / "log.csv"
+    log.write_text(MEASURED.read_text() + f"{LAYER} --batch 2,0.0045\n{LAYER},0.00001\n")
+    told = printed("calibrate", str(log), "--report", str(tmp_path / "page"))
+    flat = " ".join(told.split())
+    assert "1 more, each with its reason: --json, --report or --output site.json" in flat
+    page = (tmp_path / "page" / "page.html").read_text()
+    values = json.loads(printed("calibrate", str(log), "--json"))
+    for line in (17, 18):
+        assert f"{log}:{line}: " in page
+        (left_out,) = [each for each in values["left_out"] if each["line"] == line]
+        assert left_out["reason"]
+
+
+@pytest.mark.parametrize(("count", "words"), [(1, "1 row not used"), (1200, "1,200 rows not used")])
+def test_rows_that_are_not_asked_have_their_reason(count, words):
+    calibration = replace(command._calibration([MEASURED], []), unasked=count)
+    flat = " ".join(text(command._document(calibration), 100).split())
+    assert f"{words}: of a log at most 1,500 questions to plan infer, layer and" in flat
 
 
 def test_a_log_needs_its_question(tmp_path):

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from trnsim.calibrate.asking import rows_of
+from trnsim.calibrate.asking import MOST_QUESTIONS, MOST_SLOW_QUESTIONS, rows_of
 from trnsim.calibrate.calibration import Calibration, Group, LogFile, calibrate
 from trnsim.calibrate.checks import SCATTER
 from trnsim.calibrate.logs import measurements
@@ -17,7 +17,17 @@ from trnsim.cli.options import parser
 from trnsim.cli.progress import progress
 from trnsim.cli.questions import ask
 from trnsim.cli.report_files import answering
-from trnsim.document.answer import Block, Document, Items, Note, Section, Table, columns, records
+from trnsim.document.answer import (
+    Block,
+    Document,
+    FoldedBlocks,
+    Items,
+    Note,
+    Section,
+    Table,
+    columns,
+    records,
+)
 from trnsim.document.values import plain
 from trnsim.errors import BadInput
 from trnsim.formatting import amount
@@ -139,7 +149,11 @@ def _document(calibration: Calibration) -> Document:
     if calibration.left_out:
         sections.append(_left_out(calibration))
     if calibration.unasked:
-        note = f"{calibration.unasked:,} rows of further questions were not used"
+        note = (
+            f"{_rows(calibration.unasked)} not used: of a log at most {MOST_QUESTIONS:,} questions "
+            f"to plan infer, layer and collective are asked, and {MOST_SLOW_QUESTIONS} others, "
+            "evenly spaced over it"
+        )
         sections.append(Section("", [Note(note)]))
     sections.append(
         Section(
@@ -167,13 +181,19 @@ def _left_out(calibration: Calibration) -> Section:
     """The rows that are left out of the fit, each with its reason."""
     lines = [
         f"{row.row.measurement.line}: {row.reason}: {row.row.measurement.question}"
-        for row in calibration.left_out[:_MOST_SHOWN]
+        for row in calibration.left_out
     ]
-    title = f"{len(calibration.left_out)} rows left out"
-    hidden_count = len(calibration.left_out) - len(lines)
-    if hidden_count:
-        title += f", {hidden_count} not shown"
-    return Section(title, [Items(lines, indent=2)])
+    blocks: list[Block] = [Items(lines[:_MOST_SHOWN], indent=2)]
+    if hidden_lines := lines[_MOST_SHOWN:]:
+        count_text = f"{len(hidden_lines):,} more"
+        note = f"{count_text}, each with its reason: --json, --report or --output {NAME}"
+        blocks.append(Note(note, indent=2, place="text"))
+        blocks.append(FoldedBlocks(count_text, [Items(hidden_lines, indent=2)], "page"))
+    return Section(f"{_rows(len(lines))} left out", blocks)
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row" if count == 1 else f"{count:,} rows"
 
 
 def _row(group: Group) -> tuple[str, ...]:
