@@ -38,6 +38,21 @@ def test_other_names_are_no_groups(name):
         groups_of(name)
 
 
+@pytest.mark.parametrize(
+    ("function", "shape", "told"),
+    [
+        (lambda x: exchanges.reduce_scatter(x, "max", PAIRS), (5, 3), "reduce_scatter_tensor"),
+        (lambda x: exchanges.reduce_scatter(x, "max", PAIRS), (1, 3), "reduce_scatter_tensor"),
+        (lambda x: exchanges.all_to_all(x, PAIRS), (5, 3), "all_to_all_single"),
+    ],
+)
+def test_a_length_that_the_ranks_do_not_divide_is_no_exchange(stored, function, shape, told):
+    with pytest.raises(BadInput, match=told) as error:
+        _, program = stored(function, torch.ones(shape))
+        replica_groups(graph_module(program, "cpu"))
+    assert f"an exchange {told} of shape {shape} between 2 ranks" in str(error.value)
+
+
 def test_a_stored_program_has_its_exchanges_which_a_function_makes(stored):
     _, program = stored(every, torch.ones(2, 3))
     module = graph_module(StoredProgram.from_bytes(program.to_bytes()), "cpu")

@@ -24,9 +24,8 @@ Exchange = Callable[[str, Groups, tuple[Any, ...], Tensor], Tensor]
 """A function of a collective's name, its groups, its further arguments and the rank's tensor."""
 
 _GROUPS: Final = re.compile(r"\d{1,6}(,\d{1,6})*(/\d{1,6}(,\d{1,6})*)*")
-_COLLECTIVES: Final = (
-    *("all_reduce", "all_gather_into_tensor", "reduce_scatter_tensor", "all_to_all_single"),
-)
+_GATHER: Final = "all_gather_into_tensor"
+_COLLECTIVES: Final = ("all_reduce", _GATHER, "reduce_scatter_tensor", "all_to_all_single")
 _WAIT: Final = "wait_tensor"
 REDUCTIONS: Final = ("sum", "product", "min", "max", "avg", "band", "bor")
 """PyTorch's names of reductions."""
@@ -153,12 +152,15 @@ def _check_arguments(name: str, node: fx.Node) -> None:
     """
     arguments = list(node.args[1:-1])
     size = len(groups_of(node.args[-1])[0])
-    length = next(iter(_operand(node).shape), 0)
+    shape = tuple(_operand(node).shape)
+    length = next(iter(shape), 0)
+    if name != "all_reduce" and (not shape or name != _GATHER and length % size):
+        raise MalformedProgram(f"an exchange {name} of shape {shape} between {size} ranks")
     operation = arguments[0] if arguments and arguments[0] in REDUCTIONS else REDUCTIONS[0]
     legal_arguments: dict[str, list[Any]] = {
         "all_reduce": [operation],
         "reduce_scatter_tensor": [operation, size],
-        "all_gather_into_tensor": [size],
+        _GATHER: [size],
         "all_to_all_single": [[length // size] * size] * 2,
     }
     if arguments != legal_arguments[name]:
