@@ -4,10 +4,11 @@ from pathlib import Path
 import pytest
 
 from trnsim.errors import OutOfMemory
-from trnsim.system.serve.memory import RankMemory, activations_bytes
+from trnsim.system.serve.memory import RankMemory, activations_bytes, rank_memory
+from trnsim.system.serve.options import ServerOptions
 from trnsim.workload.config import from_config, read
 from trnsim.workload.operators import WHOLE, Split
-from trnsim.workload.resident import cache_bytes, parameters, weights_bytes
+from trnsim.workload.resident import cache_bytes, parameters, state_bytes, weights_bytes
 
 LLAMA = read(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
 MISTRAL = {
@@ -15,6 +16,21 @@ MISTRAL = {
     "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
     "sliding_window": 4096,
 }  # fmt: skip
+DRAFT = from_config(
+    {
+        "model_type": "llama", "hidden_size": 2048, "intermediate_size": 4096, "vocab_size": 128256,
+        "num_hidden_layers": 28, "num_attention_heads": 32, "num_key_value_heads": 8,
+        "head_dim": 64,
+    },
+    "draft.json",
+)  # fmt: skip
+MAMBA_2 = from_config(
+    {
+        "model_type": "mamba2", "hidden_size": 2560, "num_hidden_layers": 64, "vocab_size": 50288,
+        "num_heads": 80, "head_dim": 64, "state_size": 128, "n_groups": 1,
+    },
+    "mamba2.json",
+)  # fmt: skip
 MEMORY = RankMemory(100.0, 0.9, 40.0, 5.0, 5.0, 20.0, 64)
 
 
@@ -41,6 +57,47 @@ def test_a_sliding_window_holds_no_more_than_its_tokens():
 def test_activations_grow_with_the_tokens_of_a_step():
     one, two = (activations_bytes(LLAMA, WHOLE, tokens) for tokens in (1024, 2048))
     assert two == pytest.approx(2 * one, rel=0.2)
+
+
+LAYER_TOKEN = 2 * 8 * 128 * 2
+"""Bytes of a token's keys and values in a layer of Llama 3.1 8B: 8 heads of 128, 16 bits."""
+
+
+@pytest.mark.parametrize(
+    ("given", "token_bytes"),
+    [
+        ({}, 32 * LAYER_TOKEN),
+        ({"draft_tokens": 3}, (32 + 1) * LAYER_TOKEN),  # a head of one layer
+        ({"draft_tokens": 3, "draft": DRAFT}, 32 * LAYER_TOKEN + 28 * 2 * 8 * 64 * 2),
+        (
+            {"draft_tokens": 3, "draft": DRAFT, "kv_dtype": "fp8"},
+            32 * LAYER_TOKEN + 28 * 2 * 8 * 64,
+        ),
+    ],
+)
+def test_a_draft_has_keys_and_values_too(given, token_bytes):
+    """A sequence of 1,000 tokens; of the draft's 28 layers each has 8 heads of 64."""
+    options = ServerOptions(tensor=1, max_num_seqs=4, max_model_len=1000, acceptance=0.7, **given)
+    memory = rank_memory(LLAMA, 96e9, options, WHOLE, 512)
+    assert memory.sequence_bytes == 1000 * token_bytes
+    eighth = rank_memory(LLAMA, 96e9, options, Split(tensor=8), 512)
+    assert eighth.sequence_bytes == 1000 * token_bytes / 8
+    free_bytes = 96e9 * options.utilization - memory.weights_bytes - memory.draft_bytes
+    free_bytes -= memory.activations_bytes
+    assert memory.blocks(16, 4) == int(free_bytes / (16 * token_bytes))
+
+
+def test_a_drafts_states_are_kept_for_every_sequence():
+    options = ServerOptions(max_model_len=1000, draft_tokens=2, acceptance=0.5, draft=MAMBA_2)
+    memory = rank_memory(LLAMA, 96e9, options, WHOLE, 512)
+    assert memory.state_bytes == state_bytes(MAMBA_2) > 0
+    assert memory.sequence_bytes == 1000 * 32 * LAYER_TOKEN + memory.state_bytes
+
+
+def test_a_head_has_the_window_of_a_model_whose_layers_all_have_one():
+    options = ServerOptions(max_model_len=16384, draft_tokens=2, acceptance=0.5)
+    memory = rank_memory(from_config(MISTRAL, "mistral.json"), 96e9, options, WHOLE, 512)
+    assert memory.sequence_bytes == 33 * 4096 * LAYER_TOKEN
 
 
 def test_blocks_fill_what_is_left():

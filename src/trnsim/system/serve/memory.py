@@ -2,8 +2,9 @@
 
     KV blocks = (memory x utilization - weights - draft - activations - states) / bytes of a block
 
-States are the states of mixers, for all sequences that may run at once. The rest of the memory, ``1
-- utilization``, is left for runtime, code and fragmentation.
+A block has the keys and values of the model and of its draft, which vLLM keeps in one pool. States
+are the states of mixers, for all sequences that may run at once. The rest of the memory, ``1 -
+utilization``, is left for runtime, code and fragmentation.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from typing import Final
 
 from trnsim.errors import OutOfMemory
 from trnsim.formatting import amount
+from trnsim.system.serve.options import ServerOptions
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.operators import Pass, Phase, Split
 from trnsim.workload.passes import summaries
+from trnsim.workload.resident import cache_bytes, state_bytes, weights_bytes
 
 _GIB: Final = 2**30
 _ON_CHIP: Final = ("scores", "values")
@@ -30,7 +33,8 @@ class RankMemory:
         utilization: the fraction of the memory that the server may use.
         draft_bytes: parameters of the draft model.
         activations_bytes: inputs and results of the largest matrix product of a step.
-        sequence_bytes: keys and values of a sequence of `longest` tokens, and its states.
+        sequence_bytes: keys and values of a sequence of `longest` tokens, and its states, of the
+            model and of its draft.
         longest: tokens of the longest sequence.
         state_bytes: the part of `sequence_bytes` that is the same for all lengths: states.
     """
@@ -120,3 +124,49 @@ def activations_bytes(model: Architecture, split: Split, tokens: int) -> float:
     )
     largest_elements = max((product.activation_elements for product in products), default=0.0)
     return largest_elements * model.other_bits / 8
+
+
+def rank_memory(
+    model: Architecture, total_bytes: float, options: ServerOptions, split: Split, step_tokens: int
+) -> RankMemory:
+    """Use of a rank's device memory.
+
+    A draft head has the parameters of a mean layer, and the keys and values of the layer that keeps
+    most of them.
+
+    Args:
+        model: the served model.
+        total_bytes: the rank's memory.
+        options: the server's options.
+        split: the model's split over ranks.
+        step_tokens: most tokens of a prefill step.
+    """
+    longest = options.max_model_len or 1
+    weights, draft = weights_bytes(model, split), 0.0
+    sequence, states = cache_bytes(model, longest, split), state_bytes(model, split)
+    served_draft = options.served_draft
+    if served_draft is not None:
+        draft = weights_bytes(served_draft, split)
+        sequence += cache_bytes(served_draft, longest, split)
+        states += state_bytes(served_draft, split)
+    elif options.draft_tokens:
+        draft = weights / model.depth
+        sequence += _head_cache_bytes(model, longest, split)
+    return RankMemory(
+        total_bytes,
+        options.utilization,
+        weights / options.stages,
+        draft / options.stages,
+        activations_bytes(model, split, step_tokens),
+        sequence / options.stages,
+        longest,
+        states / options.stages,
+    )
+
+
+def _head_cache_bytes(model: Architecture, tokens: int, split: Split) -> float:
+    """Keys and values of `tokens` tokens in the layer of a model that keeps most."""
+    step = Pass(Phase.DECODE, 1, 1, tokens - 1)
+    return max(
+        part.cache.kept_bytes - part.cache.replaced_bytes for part in summaries(model, step, split)
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Final
 
 from trnsim.errors import BadInput
@@ -92,6 +92,16 @@ class ServerOptions:
     def stages(self) -> int:
         """Stages of the pipeline."""
         return self.pipeline or 1
+
+    @property
+    def served_draft(self) -> Architecture | None:
+        """The draft model with the type of keys and values of the server; None without one.
+
+        Source: vLLM, CacheConfig.cache_dtype, which is one of a server.
+        """
+        if self.draft is None:
+            return None
+        return replace(self.draft, kv_bits=KV_DTYPES[self.kv_dtype] or self.draft.kv_bits)
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -265,7 +265,8 @@ def _check_measured(
     """Refuse a measured table that covers none of the layouts of the search."""
     tensors = [options.tensor] if options.tensor else legal_tensor_sizes(model, machine)
     splits = [Split(tensor, options.expert) for tensor in tensors]
-    models = [served_model(model, options, machine)] + ([options.draft] if options.draft else [])
+    draft = options.served_draft
+    models = [served_model(model, options, machine), *([] if draft is None else [draft])]
     cases = [(model, split) for model in models for split in splits]
     matching.check(table, machine, (Phase.PREFILL, Phase.DECODE), cases)
 

@@ -23,14 +23,13 @@ from trnsim.system.serve.engine import (
     checked_buckets,
     powers_of_two,
 )
-from trnsim.system.serve.memory import RankMemory, activations_bytes
+from trnsim.system.serve.memory import RankMemory, rank_memory
 from trnsim.system.serve.options import KV_DTYPES, QUANTIZATIONS, ServerOptions
 from trnsim.system.serve.step import ReplicaSteps, Speculation
 from trnsim.system.serve.tensor_degrees import heads_of, legal_tensor_sizes, tensor_degrees
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.matrix_bits import without_own_bits
 from trnsim.workload.operators import Split
-from trnsim.workload.resident import cache_bytes, state_bytes, weights_bytes
 
 _BLOCK_TOKENS: Final = {True: 32, False: 16}
 """Tokens of a KV block, by whether the machine is Neuron: the defaults of vLLM-Neuron and vLLM."""
@@ -182,7 +181,8 @@ def deploy(
     check_split(model, machine, options)
     split = Split(tensor=tensor, expert=options.expert)
     limits = _prefill_limits(machine, options, sequences, longest)
-    memory = _memory(model, machine, options, split, limits)
+    step_tokens = min(limits.tokens, longest * limits.prompts)
+    memory = rank_memory(model, machine.memory_bytes, options, split, step_tokens)
     slots = sequences if machine.is_neuron else 1
     memory.check(slots, machine.rank_name, model.name, running_sequences=sequences)
     block = options.block_tokens or _BLOCK_TOKENS[machine.is_neuron]
@@ -212,7 +212,7 @@ def deploy(
         options.stages,
         layers,
         _host_times(machine, options),
-        Speculation(options.draft_tokens, options.draft),
+        Speculation(options.draft_tokens, options.served_draft),
         options.imbalance or 0.0,
     )
     replicas, instances = fleet(machine, options)
@@ -436,33 +436,6 @@ def _prefill_limits(
             fix=f"--max-num-batched-tokens {least_tokens}",
         )
     return _PrefillLimits(tokens, prompts)
-
-
-def _memory(
-    model: Architecture,
-    machine: Machine,
-    options: ServerOptions,
-    split: Split,
-    limits: _PrefillLimits,
-) -> RankMemory:
-    """Use of a rank's device memory."""
-    longest = options.max_model_len or 1
-    weights = weights_bytes(model, split) / options.stages
-    draft = 0.0
-    if options.draft is not None:
-        draft = weights_bytes(options.draft, split) / options.stages
-    elif options.draft_tokens:
-        draft = weights / model.depth
-    return RankMemory(
-        machine.memory_bytes,
-        options.utilization,
-        weights,
-        draft,
-        activations_bytes(model, split, min(limits.tokens, longest * limits.prompts)),
-        cache_bytes(model, longest, split) / options.stages,
-        longest,
-        state_bytes(model, split) / options.stages,
-    )
 
 
 def _buckets(options: ServerOptions, longest: int) -> tuple[int, ...]:

@@ -154,7 +154,7 @@ def _check_arguments(name: str, node: fx.Node) -> None:
     size = len(groups_of(node.args[-1])[0])
     shape = tuple(_operand(node).shape)
     length = next(iter(shape), 0)
-    if name != "all_reduce" and (not shape or name != _GATHER and length % size):
+    if name != "all_reduce" and (not shape or (name != _GATHER and length % size)):
         raise MalformedProgram(f"an exchange {name} of shape {shape} between {size} ranks")
     operation = arguments[0] if arguments and arguments[0] in REDUCTIONS else REDUCTIONS[0]
     legal_arguments: dict[str, list[Any]] = {
