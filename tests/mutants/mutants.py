@@ -37,6 +37,8 @@ COVERING = {
 CHIP = "not trn1 and not trn3"
 # These names say nothing of the class.
 METHODS = {"build", "check", "cost", "execute", "reference", "types"}
+# Words of -k's own language.
+WORDS = {"and", "not", "or"}
 
 
 class Copy:
@@ -99,7 +101,7 @@ def names_of(fault):
     """What tests of a function are likely called, for -k: of ``PadLow.types``, pad_low."""
     names = [name.strip("_") for name in fault.function.split(".")]
     snakes = [re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower() for name in names]
-    return " or ".join(name for name in snakes if name and name not in METHODS)
+    return " or ".join(name for name in snakes if name and name not in METHODS | WORDS)
 
 
 def catcher(copy, room, fault):

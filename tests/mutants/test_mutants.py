@@ -32,6 +32,7 @@ def test_tests_are_chosen_by_file_and_by_names():
     assert names_of(fault) == "top_k"
     assert names_of(replace(fault, function="_by_rows.build")) == "by_rows"
     assert names_of(replace(fault, function="")) == ""
+    assert names_of(replace(fault, function="_not")) == ""
 
 
 def test_a_drawn_fault_whose_statement_has_changed_is_named(monkeypatch):

@@ -26,6 +26,14 @@ def test_a_product_reads_a_transposed_side_as_it_lies():
     assert (node.name, node.operation.contracting) == ("dot_general", (1, 1))
 
 
+@pytest.mark.parametrize("inner", [0, 3])
+def test_a_product_has_its_left_sides_type_or_the_one_asked_for(inner):
+    b = Build()
+    x, y = (b.graph.input(shape, "bfloat16") for shape in ((2, inner), (inner, 4)))
+    assert b.dot(x, y).type == TensorType((2, 4), "bfloat16")
+    assert b.dot(x, y, F32).type == TensorType((2, 4), F32)
+
+
 def test_mixed_operands_are_promoted():
     b = Build()
     half, whole = (b.graph.input((2,), dtype) for dtype in ("bfloat16", "int32"))
