@@ -235,7 +235,7 @@ def of_bits():
     for kind in ("float16", "float8_e5m2", "float8_e4m3"):
         yield case(rounding.ReducePrecision(kind), ((3, 40), F32))
         yield case(rounding.ReducePrecision(kind), ((4, 300), F32), values=("fine",))
-        yield case(rounding.ReducePrecision(kind), ((2, 20), F32), values=("halves",))
+        yield case(rounding.ReducePrecision(kind), ((4, 20), F32), values=("halves",))
 
 
 def pairs(operation, dtype):
@@ -281,12 +281,11 @@ def array_of(kind, wanted, limit, rng):
     dtype = wanted.numpy_dtype()
     if kind.startswith("="):
         return np.full(wanted.shape, float(kind[1:])).astype(dtype)
-    if kind == "fine":  # about the smallest normal number of float16 and of 8-bit formats
+    if kind in ("fine", "halves"):  # about the smallest normal number of float16 and 8-bit formats
         places = np.linspace(0.75, 1.25, wanted.shape[1])
+        if kind == "halves":  # half a place below them, for one width of mantissas
+            places = 1 - 0.5 ** np.arange(1, wanted.shape[1] + 1)
         return (places * np.array([[2.0**-14], [-(2.0**-6)], [2.0**8], [65504]])).astype(dtype)
-    if kind == "halves":  # below these normal numbers: half a place, for one width of mantissas
-        places = 1 - 0.5 ** np.arange(1, wanted.shape[1] + 1)
-        return (places * np.array([[2.0**-14], [-(2.0**-6)]])).astype(dtype)
     if kind == "around":  # places before, inside and beyond
         return rng.integers(-2, limit, wanted.shape).astype(dtype)
     if kind == "line":
