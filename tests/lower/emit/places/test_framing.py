@@ -94,6 +94,12 @@ def test_what_is_combined_with_a_vector_of_channels_lies_by_channels():
     assert frame_of_reader(less_vector((0, 1, 2, 3), (1, 40, 1, 1))) == BY_CHANNELS
 
 
+@pytest.mark.parametrize("shape", [(3, 2, 5, 7), (1, 40, 2, 2), (2, 2, 2, 2, 2)])
+def test_two_channels_or_pixels_are_enough(shape):
+    frame = frame_of_reader(less_vector((1,), shape[1:2]), shape=shape)
+    assert frame == Frame(shape, (1,), (0, *range(2, len(shape))))
+
+
 def test_a_reader_of_a_reader_counts_too():
     assert frame_of_reader(lambda g, y: less_channels(g, g.elementwise("tanh", y))) == BY_CHANNELS
 
