@@ -118,7 +118,16 @@ def test_collectives_add_integers_as_a_flag_permits(operation, flag, code):
     assert codes(graph) == codes(graph_of(operation, tensor("float32")), STRICT) == []
 
 
-def test_float8_e4m3fn_is_of_trn3_and_said_once():
+def test_float8_e4m3fn_is_told_once_and_what_comes_between_each_time():
+    graph = convolution(gaps=1, strides=2)
+    x = graph.input((4,), "float8_e4m3fn")
+    graph.outputs += [graph.elementwise("convert", x, dtype="float32")]
+    graph.outputs += graph.apply_to_all(graph.nodes[0].operation, graph.nodes[0].values)
+    graph.outputs += [graph.elementwise("convert", x, dtype="bfloat16")]
+    assert codes(graph) == ["NCC_EVRF011", "NCC_EVRF051", "NCC_EVRF011"]
+
+
+def test_float8_e4m3fn_is_of_trn3():
     graph = Graph()
     x = graph.input((4,), "float8_e4m3fn")
     graph.outputs = [graph.elementwise("negate", graph.elementwise("convert", x, dtype="float32"))]
