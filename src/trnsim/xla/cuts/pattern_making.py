@@ -216,12 +216,16 @@ class _PatternBuilder:
 
     def _take_view(self) -> bool:
         """Note the value of a view."""
-        geometry, value, root = place_of(self.tensors[0])[1], self.results[0], self.main.operands[0]
-        if self.main.signature.name != VIEW or self.storages[0].views.get(geometry) is not value:
+        pattern, value, root = self.pattern, self.results[0], self.main.operands[0]
+        if (
+            not isinstance(pattern, ViewPattern)
+            or not isinstance(root, RecordedValue)
+            or self.main.signature.name != VIEW
+            or self.storages[0].views.get(place_of(self.tensors[0])[1]) is not value
+        ):
             return False
-        self.pattern.new_views = (View(0, geometry, value),)
-        self.pattern.roots = (root,) if isinstance(root, RecordedValue) else ()
-        self.pattern.offsets = self.pattern.offsets or (0,)
+        pattern.geometry, pattern.view, pattern.root = value.geometry, value, root
+        pattern.offset = pattern.offsets[0] if pattern.offsets else 0
         return True
 
     def _take_writes(self, targets: list[int]) -> bool:
@@ -268,9 +272,9 @@ class _PatternBuilder:
         pattern, roots = self.pattern, list[RecordedValue]()
         views = [results for node, results in self.calls if node.signature.name == VIEW]
         for position, value in enumerate(self.operands):
-            storage, geometry = self.storages[position], place_of(self.tensors[position])[1]
+            storage, geometry = self.storages[position], value.geometry
             earlier_value = self._earlier_value(storage, value)
-            if earlier_value is None or value.geometry != geometry:
+            if earlier_value is None or geometry != place_of(self.tensors[position])[1]:
                 return False
             if not storage.address:
                 roots.append(earlier_value)

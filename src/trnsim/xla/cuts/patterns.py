@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from operator import itemgetter
 from os import sep
@@ -35,11 +35,13 @@ if TYPE_CHECKING:
 _base: Final[Any] = torch._C.TensorBase  # noqa: SLF001  its methods, which programs may replace
 _address: Final = _base.data_ptr
 _NUMBERS: Final = frozenset({int, float, complex})
-_frame_at: Final = sys._getframe  # noqa: SLF001  the documented way to a stack
+frame_at: Final = sys._getframe  # noqa: SLF001  the documented way to a stack
 
 _OWN_FILES: Final = str(Path(__file__).parents[2]) + sep
-_MARKED_DISTANCE: Final = 4
-"""Number of frames from `is_here` out to the caller of the only frame of trnsim above `called`."""
+MARKED_DISTANCE: Final = 2
+"""Number of frames from `Recorder.note_call` to the caller of the only frame of trnsim above it."""
+_MOST_PLACES: Final = 10_000
+"""Maximum number of places that lines share; the least recently used is dropped first."""
 _SUSPENDED: Final = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 """Flags of code whose frame goes on at another time, within other frames."""
 
@@ -163,15 +165,9 @@ class FrameLine:
         """Do nothing, where a debugger takes the mark for its own function."""
 
     def is_here(self) -> bool:
-        """True if the call of `Recorder.note_call`, two frames above, comes from this line."""
-        if self.is_marking:
-            try:
-                if _frame_at(_MARKED_DISTANCE).f_trace is self:
-                    return True
-            except ValueError:
-                return False
+        """True if the call of `Recorder.note_call`, the frame above, comes from this line."""
         try:
-            last_frame = _frame_at(self.depth + 2)
+            last_frame = frame_at(self.depth + 1)
         except ValueError:
             return False
         frame: FrameType | None = last_frame
@@ -185,7 +181,7 @@ class FrameLine:
         else:
             is_found = last_frame.f_lasti == self.instruction
         if is_found and self.is_marking:
-            self._mark(_frame_at(_MARKED_DISTANCE))
+            self._mark(frame_at(MARKED_DISTANCE + 1))
         return is_found
 
     def _mark(self, frame: FrameType) -> None:
@@ -207,9 +203,15 @@ def frame_line(
     key = (depth, tuple(map(id, codes[depth:])), instruction, thread)
     line = _frame_lines.get(key)
     if line is None:
-        line = FrameLine(depth, tuple(codes[depth:]), instruction, place, thread)
+        line = FrameLine(depth, tuple(codes[depth:]), instruction, _shared(place), thread)
         _frame_lines[key] = line
     return line
+
+
+@lru_cache(maxsize=_MOST_PLACES)
+def _shared(place: Place | None) -> Place | None:
+    """The place that `FrameLine`s of equal places share, so that it is compared by its identity."""
+    return place
 
 
 class View(NamedTuple):
@@ -288,7 +290,7 @@ class CallPattern:
 
     def fits(self, memory: PatternMemory, args: Any, kwargs: Any, result: Any) -> bool:
         """True if a call repeats the pattern's call; its changes are noted then."""
-        if len(args) != self.arguments or len(kwargs) != self.keywords or not self.line.is_here():
+        if len(args) != self.arguments or len(kwargs) != self.keywords:
             return False
         storages = self._storages(memory.storages, args, result)
         if storages is None:
@@ -405,19 +407,31 @@ class CallPattern:
 
 
 class ViewPattern(CallPattern):
-    """The pattern of an operator that makes a view, whose value lives as long as its tensor."""
+    """The pattern of an operator that makes a view, whose value lives as long as its tensor.
 
-    __slots__ = ()
+    Attributes:
+        offset: the offset of the view in its storage, in bytes.
+        root: the value of the storage.
+        view: the value of the view.
+        geometry: the view's geometry.
+    """
+
+    __slots__ = ("geometry", "offset", "root", "view")
+
+    geometry: Geometry
+    offset: int
+    root: RecordedValue
+    view: RecordedValue
 
     def fits(self, memory: PatternMemory, args: Any, kwargs: Any, result: Any) -> bool:
         """True if a view repeats the pattern's view; it is noted then."""
         del args, kwargs
-        if not self.check(result) or not self.line.is_here():
+        if not self.check(result):
             return False
-        storage = memory.storages.get(_address(result) - self.offsets[0])
+        storage = memory.storages.get(_address(result) - self.offset)
         if storage is None:
             return False
-        ((_, geometry, value),), (root,) = self.new_views, self.roots
+        geometry, root = self.geometry, self.root
         whole_value, views = storage.value, storage.views
         if views:
             view = views.get(geometry)
@@ -429,6 +443,6 @@ class ViewPattern(CallPattern):
             ):
                 return False
             memory.pending.setdefault(storage.address, storage)
-        views[geometry] = value
+        views[geometry] = self.view
         storage.hold(geometry, result)
         return True

@@ -32,6 +32,7 @@ from trnsim.xla.cuts.call_parts import (
 )
 from trnsim.xla.cuts.lines import Lines
 from trnsim.xla.cuts.pattern_making import pattern_of
+from trnsim.xla.cuts.patterns import MARKED_DISTANCE, frame_at
 from trnsim.xla.cuts.repeats import Repeats
 from trnsim.xla.cuts.rules import MASK_COUNTER, RecordingRule, is_special, rule_of
 from trnsim.xla.cuts.values import (
@@ -43,11 +44,11 @@ from trnsim.xla.cuts.values import (
     SEED_GEOMETRY,
     VIEW,
     VIEWS,
-    Geometry,
     HostNumber,
     Operand,
     RecordedValue,
     Signature,
+    Signatures,
     StorageOwner,
     TensorStorage,
     UncutWarning,
@@ -85,7 +86,7 @@ class CutRecorder:
         self.on_read = on_read
         self.on_transfer = on_transfer
         self.repeats = Repeats(self._replace_data)
-        self._signatures: dict[Any, Signature] = {}
+        self._signature = Signatures(MOST_CALLS).signature
         self._numbers = count()
         self._calls_since_settled = 0
         self.lines = Lines()
@@ -108,10 +109,10 @@ class CutRecorder:
         address = storage.data_ptr()
         if not address:
             return
-        geometry = (host.shape, host.stride(), 0, host.dtype)
-        tensor_storage = TensorStorage(data_at(geometry, address), address)
+        data = RecordedValue((host.shape, host.stride(), 0, host.dtype))
+        data.home = address
+        tensor_storage = self.storages[address] = TensorStorage(data, address)
         self.pending.pop(address, None)
-        self.storages[address] = tensor_storage
         owner = tensor_storage.owner = StorageOwner(storage, self._free)
         owner.address = address
 
@@ -125,11 +126,16 @@ class CutRecorder:
     def note_call(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
         """Record a call of an operator, which has run."""
         repeats = self.repeats
+        try:
+            mark = frame_at(MARKED_DISTANCE).f_trace
+        except ValueError:  # the stack is shorter
+            mark = None
         for call in repeats.latest_call.successors:
             pattern = call.pattern
             if (
                 pattern is not None
                 and pattern.name == name
+                and (pattern.line is mark or pattern.line.is_here())
                 and pattern.fits(self, args, kwargs, result)
             ):
                 repeats.latest_call = pattern.last
@@ -337,24 +343,6 @@ class CutRecorder:
         call = self.repeats.call(signature, operands, self.lines.place(), next(self._numbers))
         return call.values
 
-    def _signature(
-        self,
-        operator: str,
-        name: str,
-        arguments: tuple[Any, ...],
-        results: tuple[Geometry, ...],
-        keywords: tuple[Any, ...] = (),
-        positions: tuple[int, ...] = (),
-    ) -> Signature:
-        key = (name, arguments, keywords, results)
-        signature = self._signatures.get(key)
-        if signature is None:
-            signature = Signature(operator, name, arguments, keywords, results, positions)
-            if len(self._signatures) >= MOST_CALLS:
-                self._signatures.clear()
-            self._signatures[key] = signature
-        return signature
-
     def _replace_data(self, old_value: RecordedValue, new_value: RecordedValue) -> None:
         """Put data in the storage, the view and the seed that hold other data."""
         new_value.home = old_value.home
@@ -438,10 +426,7 @@ class CutRecorder:
         """Record a clone; a contiguous clone of another layout is no call in torch_xla."""
         source, memory_format = args[0], kwargs.get("memory_format")
         if memory_format is torch.contiguous_format and not source.is_contiguous():
-            value = self.value_of(source)
-            origin = value.source or value
-            geometry = place_of(result)[1]
-            self._write(result, RecordedValue(geometry, value.node, value.index, origin))
+            self._write(result, self.value_of(source).copy(place_of(result)[1]))
         else:
             self._record(rule_of(name), (source,), {}, result)
 

@@ -79,6 +79,40 @@ class Signature:
         self.digest = blake2b(text.encode(), digest_size=_DIGEST_BYTES).digest()
 
 
+class Signatures:
+    """The signatures of a recording: equal ones are one object, and so are equal geometries.
+
+    Attributes:
+        most_kept: number of signatures after which all are forgotten.
+    """
+
+    def __init__(self, most_kept: int) -> None:
+        self.most_kept = most_kept
+        self._by_content: dict[Any, Signature] = {}
+        self._geometries: dict[Geometry, Geometry] = {}
+
+    def signature(
+        self,
+        operator: str,
+        name: str,
+        arguments: tuple[Any, ...],
+        results: tuple[Geometry, ...],
+        keywords: tuple[Any, ...] = (),
+        positions: tuple[int, ...] = (),
+    ) -> Signature:
+        """The signature with these parts, which are the attributes of `Signature`."""
+        key = (name, arguments, keywords, results)
+        signature = self._by_content.get(key)
+        if signature is None:
+            results = tuple([self._geometries.setdefault(result, result) for result in results])
+            signature = Signature(operator, name, arguments, keywords, results, positions)
+            if len(self._by_content) >= self.most_kept:
+                self._by_content.clear()
+                self._geometries.clear()
+            self._by_content[key] = signature
+        return signature
+
+
 @dataclass(frozen=True, slots=True)
 class Operand:
     """A placeholder in an argument, for an operand of the call.
@@ -121,11 +155,12 @@ class RecordedValue:
         predecessor: the data of an earlier step whose place this data has taken; None for none.
         has_layouts: True for data of which there is a copy in another layout.
         event: number of the last recorded call that has this data as an operand.
+        copies: the copies in other layouts of a call's result, by their geometry.
     """
 
     __slots__ = (
         *("geometry", "home", "index", "node", "source"),
-        *("event", "has_layouts", "predecessor", "step"),
+        *("copies", "event", "has_layouts", "predecessor", "step"),
     )
 
     def __init__(
@@ -144,8 +179,19 @@ class RecordedValue:
         self.event = 0
         self.predecessor: RecordedValue | None = None
         self.has_layouts = False
+        self.copies: dict[Geometry, RecordedValue] | None = None
         if source is not None and node is None:
             source.has_layouts = True
+
+    def copy(self, geometry: Geometry) -> RecordedValue:
+        """This value in another layout; equal copies of a call's result are one object."""
+        source = self.source or self
+        if self.node is None:
+            return RecordedValue(geometry, source=source)
+        copies = self.copies = self.copies or {}
+        if geometry not in copies:
+            copies[geometry] = RecordedValue(geometry, self.node, self.index, source)
+        return copies[geometry]
 
 
 class RecordedCall:
@@ -229,9 +275,9 @@ class TensorStorage:
         """Take its values for computed; the next step reads the data that was overwritten."""
         if self.holders:
             self.holders = {
-                geometry: holder
-                for geometry, holder in self.holders.items()
-                if self.is_held(geometry)
+                geometry: living_holders
+                for geometry, holders in self.holders.items()
+                if (living_holders := [holder for holder in holders if holder() is not None])
             }
         if self.views:
             self.views = {
