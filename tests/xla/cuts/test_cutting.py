@@ -150,3 +150,26 @@ def test_an_interrupted_compilation_names_its_program_and_is_none(monkeypatch):
     torch_xla.sync()
     assert met.counter_value("UncachedCompile") == 1
     assert torch.equal(y.cpu(), torch.ones(2).exp())
+
+
+def test_results_of_a_step_are_in_the_order_of_calls_and_those_of_a_sync_in_that_of_tensors():
+    import torch
+    import torch_xla
+
+    from trnsim.xla.cuts.cutting import cuts
+
+    x = torch.ones(4).to(torch_xla.device())
+    torch_xla.sync()
+    cuts.ledger.forget()
+
+    def step(*, is_synced):
+        second, first = torch.zeros(4, device=x.device), torch.zeros(4, device=x.device)
+        first.add_(x)
+        second.sub_(x)
+        if is_synced:
+            cuts.sync([second, first], "sync")
+        torch_xla.sync()
+
+    for is_synced in (True, False, True, False):
+        step(is_synced=is_synced)
+    assert [record.executions for record in cuts.ledger.programs.values()] == [2, 2]

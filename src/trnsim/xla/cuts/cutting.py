@@ -30,7 +30,7 @@ from trnsim.xla.cuts.ledger import (
 )
 from trnsim.xla.cuts.programs import CutProgram, input_indices, program_of
 from trnsim.xla.cuts.recorder import COPIED
-from trnsim.xla.cuts.values import RecordedValue
+from trnsim.xla.cuts.values import RecordedValue, order_of
 
 if TYPE_CHECKING:
     from trnsim.xla.cuts.compiling import CompiledCut
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 SYNC: Final = "sync"
 _MOST_REPEATED: Final = 64
 """Number of the latest programs that are looked up by their calls; others are by their digest."""
-_Results: TypeAlias = tuple[bool, tuple[tuple[object, int], ...]]
-"""(True if the results stay lazy, (call, index among its results) of each result)."""
+_Results: TypeAlias = tuple[bool, bool, tuple[RecordedValue, ...]]
+"""(True if the results stay lazy, True if they are those of a step, the results)."""
 
 
 class TensorsRefused(BadInput, TypeError):
@@ -95,7 +95,12 @@ class Cuts:
         """Cut at the end of a step: all live results are computed."""
         self.ledger.counters[MARK_STEP] += 1
         cut = self.ledger.cut(kind, program_place())
-        self._run(self.recorder.live_values(), cut, overwritten_values=self.recorder.origins())
+        self._run(
+            self.recorder.live_values(),
+            cut,
+            is_step=True,
+            overwritten_values=self.recorder.origins(),
+        )
         self.recorder.settle()
 
     def sync(self, tensors: Sequence[Tensor], kind: str) -> None:
@@ -151,18 +156,21 @@ class Cuts:
         cut: CutRecord,
         *,
         is_read: bool = False,
+        is_step: bool = False,
         overwritten_values: Sequence[RecordedValue] = (),
     ) -> None:
-        """Execute the program of the values that are not computed."""
+        """Execute the program of the values that are not computed; a step's are in any order."""
         lazy_values = [value for value in values if value.node is not None]
         if not lazy_values:
             return
-        key = (is_read, tuple([(value.node, value.index) for value in lazy_values]))
+        key = (is_read, is_step, tuple(lazy_values))
         record = self._repeated_record(key, overwritten_values)
         is_new = False
         if record is None:
             program = program_of(
-                lazy_values, is_read=is_read, overwritten_values=overwritten_values
+                sorted(lazy_values, key=order_of) if is_step else lazy_values,
+                is_read=is_read,
+                overwritten_values=overwritten_values,
             )
             record, is_new = self.ledger.record_of(program, cut)
             if is_new:

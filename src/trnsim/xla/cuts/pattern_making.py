@@ -52,17 +52,18 @@ _UNSUPPORTED_OPERATORS: Final = ("aten::_efficientzerotensor", "aten::clone", "a
 
 def pattern_of(
     name: str, calls: Sequence[RepeatedCall], parts: tuple[Any, Any, Any], memory: PatternMemory
-) -> CallPattern | None:
+) -> CallPattern | ViewPattern | None:
     """The pattern of a call that was recorded; None for a call that can have no pattern.
 
     `calls` are the calls of the tree that were recorded for the operator. `parts` are its arguments
     by position, its arguments by name, and its result.
     """
-    kind = ViewPattern if name in VIEWS else CallPattern
     node = calls[-1].node
     line = frame_line(*program_frame(3), None if node is None else node.place)
-    builder = _PatternBuilder(kind(name, line, calls[-1]), calls, memory)
-    return builder.pattern if builder.takes(*parts) else None
+    builder = _PatternBuilder(CallPattern(name, line, calls[-1]), calls, memory)
+    if not builder.takes(*parts):
+        return None
+    return builder.view_pattern() if name in VIEWS else builder.pattern
 
 
 class _PatternBuilder:
@@ -120,9 +121,7 @@ class _PatternBuilder:
         self._take_data()
         if not self._take_tensors():
             return False
-        if name in VIEWS:
-            return self._take_view()
-        return self._take_writes(targets) and self._take_reads()
+        return name in VIEWS or (self._take_writes(targets) and self._take_reads())
 
     def _take_arguments(self, args: Any, kwargs: Any) -> list[int] | None:
         """Note numbers and constants; the positions of the tensors that the call reads."""
@@ -214,19 +213,18 @@ class _PatternBuilder:
         pattern.check = same_tensors(tensors)
         return True
 
-    def _take_view(self) -> bool:
-        """Note the value of a view."""
-        pattern, value, root = self.pattern, self.results[0], self.main.operands[0]
+    def view_pattern(self) -> ViewPattern | None:
+        """The pattern of a view; None for a view that can have no pattern."""
+        value, root = self.results[0], self.main.operands[0]
+        geometry = place_of(self.tensors[0])[1]
         if (
-            not isinstance(pattern, ViewPattern)
+            self.main.signature.name != VIEW
             or not isinstance(root, RecordedValue)
-            or self.main.signature.name != VIEW
-            or self.storages[0].views.get(place_of(self.tensors[0])[1]) is not value
+            or self.storages[0].views.get(geometry) is not value
         ):
-            return False
-        pattern.geometry, pattern.view, pattern.root = value.geometry, value, root
-        pattern.offset = pattern.offsets[0] if pattern.offsets else 0
-        return True
+            return None
+        offset, *_ = self.pattern.offsets or (0,)
+        return ViewPattern(self.pattern, offset, root, value)
 
     def _take_writes(self, targets: list[int]) -> bool:
         """Note the written tensors: whole storages, or parts of them."""

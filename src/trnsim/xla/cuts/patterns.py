@@ -406,22 +406,26 @@ class CallPattern:
         return True
 
 
-class ViewPattern(CallPattern):
+class ViewPattern:
     """The pattern of an operator that makes a view, whose value lives as long as its tensor.
 
     Attributes:
+        name: the operator's full name.
+        last: the call of the view.
+        check: true of a tensor with the geometry of the view.
         offset: the offset of the view in its storage, in bytes.
         root: the value of the storage.
         view: the value of the view.
-        geometry: the view's geometry.
     """
 
-    __slots__ = ("geometry", "offset", "root", "view")
+    __slots__ = ("check", "last", "line", "name", "offset", "root", "view")
 
-    geometry: Geometry
-    offset: int
-    root: RecordedValue
-    view: RecordedValue
+    def __init__(
+        self, pattern: CallPattern, offset: int, root: RecordedValue, view: RecordedValue
+    ) -> None:
+        """`pattern` has the operator, its line and the geometry of its tensor."""
+        self.name, self.line, self.last = pattern.name, pattern.line, pattern.last
+        self.check, self.offset, self.root, self.view = pattern.check, offset, root, view
 
     def fits(self, memory: PatternMemory, args: Any, kwargs: Any, result: Any) -> bool:
         """True if a view repeats the pattern's view; it is noted then."""
@@ -431,18 +435,16 @@ class ViewPattern(CallPattern):
         storage = memory.storages.get(_address(result) - self.offset)
         if storage is None:
             return False
-        geometry, root = self.geometry, self.root
-        whole_value, views = storage.value, storage.views
+        root, view = self.root, self.view
+        value, views = storage.value, storage.views
         if views:
-            view = views.get(geometry)
-            if view is not None and view.node is not None:
+            present_view = views.get(view.geometry)
+            if present_view is not None and present_view.node is not None:
                 return False
-        if whole_value is not root or whole_value.node is None:
-            if whole_value.geometry != root.geometry or not memory.repeats.is_same(
-                whole_value, root
-            ):
+        if value is not root or value.node is None:
+            if value.geometry != root.geometry or not memory.repeats.is_same(value, root):
                 return False
             memory.pending.setdefault(storage.address, storage)
-        views[geometry] = self.view
-        storage.hold(geometry, result)
+        views[view.geometry] = view
+        storage.hold(view.geometry, result)
         return True

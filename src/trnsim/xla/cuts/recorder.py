@@ -54,7 +54,6 @@ from trnsim.xla.cuts.values import (
     UncutWarning,
     as_data,
     data_at,
-    order_of,
 )
 
 COPIED: Final = "copy to the host"
@@ -194,7 +193,7 @@ class CutRecorder:
         return (args[0], counted_indices, *args[2:])
 
     def live_values(self) -> list[RecordedValue]:
-        """The values that are not computed and that tensors hold, in the order of their calls."""
+        """The values that are not computed and that tensors hold, in any order."""
         values: list[RecordedValue] = []
         for storage in self.pending.values():
             if storage.views:
@@ -202,7 +201,7 @@ class CutRecorder:
                 values += [view for at, view in views if view.node and storage.is_held(at)]
             if storage.value.node is not None:
                 values.append(storage.value)
-        return sorted(values, key=order_of)
+        return values
 
     def origins(self) -> list[RecordedValue]:
         """Data in memory that was written since, which a program may overwrite."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from trnsim.xla.cuts.values import HostNumber, Place, RecordedCall, RecordedValue, Signature
 
 if TYPE_CHECKING:
-    from trnsim.xla.cuts.patterns import CallPattern
+    from trnsim.xla.cuts.patterns import CallPattern, ViewPattern
 
 Operand: TypeAlias = RecordedValue | HostNumber
 
@@ -44,7 +44,7 @@ class RepeatedCall:
         results = () if node is None else enumerate(node.signature.results)
         self.values = tuple([RecordedValue(geometry, node, index) for index, geometry in results])
         self.successors: list[RepeatedCall] = []
-        self.pattern: CallPattern | None = None
+        self.pattern: CallPattern | ViewPattern | None = None
         self.has_repeated = False
 
 
