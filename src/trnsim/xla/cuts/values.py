@@ -264,12 +264,11 @@ class TensorStorage:
 
     def hold(self, geometry: Geometry, tensor: Any) -> None:
         """Note a tensor of a view."""
-        holder, holders = weakref.ref(tensor), self.holders
-        if not holders:
-            holders[geometry] = [holder]
-            return
-        living_holders = [other for other in holders.get(geometry, ()) if other() is not None]
-        holders[geometry] = [*living_holders, holder]
+        holder, holders = weakref.ref(tensor), self.holders.get(geometry)
+        if holders is None:
+            self.holders[geometry] = [holder]
+        else:
+            holders[:] = [*[other for other in holders if other() is not None], holder]
 
     def settle(self) -> None:
         """Take its values for computed; the next step reads the data that was overwritten."""
