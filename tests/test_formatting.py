@@ -5,9 +5,11 @@ from trnsim.formatting import (
     amount,
     amounts,
     clipped,
+    counted,
     durations,
     enumerated,
     markdown_table,
+    plural,
     seconds,
 )
 
@@ -57,6 +59,16 @@ def test_intervals_put_the_median_first():
 )
 def test_words_stand_in_a_sentence(words, text):
     assert enumerated(words, "or") == text
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [(0, "0 ranks have"), (1, "1 rank has"), (1.0, "1.0 rank has"), (1.5, "1.5 ranks have")],
+)
+def test_a_noun_has_the_number_of_its_count(count, words):
+    assert counted(count, "rank has", "ranks have") == words
+    assert counted(count, "rank") == words.rpartition(" ")[0]
+    assert plural(count, "rank") == words.split()[1]
 
 
 @pytest.mark.parametrize(("text", "shown"), [("", ""), ("abc", "abc"), ("abcd", "ab…")])

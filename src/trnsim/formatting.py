@@ -24,6 +24,16 @@ def enumerated(words: Sequence[str], conjunction: str) -> str:
     return f"{', '.join(first)} {conjunction} {end}" if first else end
 
 
+def plural(count: float, one: str, more: str = "") -> str:
+    """`one` for a count of 1, else `more`, by default `one` with an s."""
+    return one if count == 1 else more or f"{one}s"
+
+
+def counted(count: float, one: str, more: str = "") -> str:
+    """A number and its noun: "1 rank", "8 ranks"."""
+    return f"{count} {plural(count, one, more)}"
+
+
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table whose columns are aligned, so that it reads without being rendered."""
     widths = [max(map(len, cells)) for cells in zip(header, *rows, strict=True)]

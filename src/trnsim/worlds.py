@@ -19,6 +19,7 @@ from trnsim.fabric.collective_time import fabric_for
 from trnsim.fabric.exchange import MOST_RANKS, check_ranks, is_whole
 from trnsim.fabric.fabric import Fabric
 from trnsim.files import write
+from trnsim.formatting import counted
 from trnsim.hazards import LoopWatcher, RaceDetector
 from trnsim.isa import Collective
 from trnsim.profile.analysis.world import WorldSummary
@@ -80,7 +81,7 @@ class World:
         """The kernel, its ranks and where they ran."""
         nodes = "" if self.fabric.nodes == 1 else f"{self.fabric.nodes} x "
         return (
-            f"{self.runs[0].title}: {len(self.runs)} ranks of LNC={self.fabric.lnc} on "
+            f"{self.runs[0].title}: {counted(len(self.runs), 'rank')} of LNC={self.fabric.lnc} on "
             f"{nodes}{self.fabric.instance.name}"
         )
 

@@ -112,7 +112,7 @@ def test_a_log_needs_its_question(tmp_path):
     rows = [f"{at},2.0,{1.0 + at % 3 / 100}" for at in range(30)]
     log.write_text("\n".join(["step,loss,step_s", *rows]))
     assert "add --question" in refused("calibrate", str(log))
-    assert "2 --question for 1 logs" in refused(
+    assert "2 --question for 1 log;" in refused(
         "calibrate", str(log), "--question", LAYER, "--question", LAYER
     )
 

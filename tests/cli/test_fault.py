@@ -40,9 +40,9 @@ def test_a_fault_is_injected_and_ended(place):
     assert "emulated: NEURON_HW_ERR=HBM_UNCORRECTABLE_ERROR" in done.output
     (one,) = hardware.injected_faults(place)
     assert (one.kind, one.device, one.core, one.for_s) == ("hbm-ecc", 3, 1, 30.0)
-    assert call("clear").output == "1 faults ended (emulated)\n"
+    assert call("clear").output == "1 fault ended (emulated)\n"
     assert call("clear", "--device", "3").output == "0 faults ended (emulated)\n"
-    assert call("reset").output == "1 faults forgotten, counters are at 0 (emulated)\n"
+    assert call("reset").output == "1 fault forgotten, counters are at 0 (emulated)\n"
     assert hardware.injected_faults(place) == []
 
 

@@ -46,7 +46,7 @@ def test_the_extension_answers_until_it_is_ended(number, tmp_path):
         pod = objects.pod("a", (3,))
         with extension("--server", url, "--token-file", str(token), "--port", "0") as process:
             try:
-                assert "1 nodes, 0 pods" in process.stderr.readline()
+                assert "1 node, 0 pods" in process.stderr.readline()
                 place = process.stderr.readline().split()[-1]
                 call = json.dumps({"Pod": pod, "NodeNames": ["ring"]}).encode()
                 with urlopen(f"{place}/filter", call, timeout=5) as answer:  # noqa: S310  http

@@ -174,7 +174,7 @@ def test_a_kind_whose_name_begins_with_that_of_another_is_numbered_alone(compile
 def test_the_text_has_sizes_memory_and_what_is_missing(compile_for):
     one = compile_for((256, 4), (8, 8), missing=("svd has no lowering",))
     assert graphs_text().splitlines() == [
-        "forward-0: 1 operators; the first of its kind",
+        "forward-0: 1 operator; the first of its kind",
         "  inputs   [256, 4], [8, 8]",
         "  memory   8.5 KiB at most, 4.25 KiB of it inputs",
         f"  arena    {one.plan.arena_text()}",

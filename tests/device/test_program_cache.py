@@ -94,9 +94,7 @@ def test_a_program_without_a_lowering_of_an_operator_is_extracted_and_not_compil
     model = GraphFile(subject().model_graph.graph, missing=("aten::fft: complex numbers",))
     log = []
     keep_program(lambda: Subject("step", model), lambda *words: log.append(words))
-    assert (
-        log[-1][1] == "step is not kept: 1 operators have no lowering: aten::fft: complex numbers"
-    )
+    assert log[-1][1] == "step is not kept: 1 operator has no lowering: aten::fft: complex numbers"
     assert cache() == []
     environment.setenv("NEURON_EXTRACT_GRAPHS_ONLY", "1")
     keep_program(lambda: Subject("step", model), Log())

@@ -36,7 +36,7 @@ def test_the_text_shows_every_chip_and_where_the_time_goes(training):
     assert [line.split()[0] for line in lines[1:4]] == ["chip", "trn2", "trn1"]
     assert [line.split()[1] for line in lines[2:4]] == ["8.000", "16.000"]
     assert ["up", "2", "7.000", "87.5"] in [line.split() for line in lines]
-    assert lines[-2:] == ["without a time, so missing above: 1 calls", "  1  x::none has no time"]
+    assert lines[-2:] == ["without a time, so missing above: 1 call", "  1  x::none has no time"]
 
 
 def test_mfu_is_of_the_peak_and_zero_for_no_time(training):

@@ -92,7 +92,7 @@ def test_without_a_public_price_nothing_can_be_bought():
     assert why_not(found, days=1, instances=1) == "no public price (on_demand)"
     with pytest.raises(
         BadInput,
-        match=r"^Trn3 Gen2 UltraServer cannot be bought for 1 days x 1 instances: no public price",
+        match=r"^Trn3 Gen2 UltraServer cannot be bought for 1 day x 1 instance: no public price",
     ):
         purchase(found, days=1, instances=1)
 
@@ -100,7 +100,7 @@ def test_without_a_public_price_nothing_can_be_bought():
 def test_a_block_longer_than_sold_is_refused():
     with pytest.raises(
         BadInput,
-        match=r"^trn2\.48xlarge cannot be bought for 183 days x 1 instances: capacity_block is "
+        match=r"^trn2\.48xlarge cannot be bought for 183 days x 1 instance: capacity_block is "
         r"sold for 182 days at most, not for 183 days(\n|$)",
     ):
         purchase(block(), days=183, instances=1)

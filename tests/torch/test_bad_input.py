@@ -92,7 +92,7 @@ def test_an_operator_without_a_lowering_is_counted_in_exact_mode_and_has_no_time
     assert sum(on_host.values()) == 1
     assert "linalg_cholesky" in next(iter(on_host))
     text = text_of(step_document([step_time(found, "trn2")]))
-    assert "without a time, so missing above: 1 calls" in text
+    assert "without a time, so missing above: 1 call" in text
     assert "linalg_cholesky" in text
 
 

@@ -77,7 +77,7 @@ def test_what_has_no_time_is_listed():
     with recording() as found:
         torch.special.bessel_j0(torch.randn(8, 8, device="neuron"))
     text = step_text([step_time(found, "trn2")])
-    assert "without a time, so missing above: 1 calls" in text
+    assert "without a time, so missing above: 1 call" in text
     assert "aten::special_bessel_j0 has no lowering" in text
 
 

@@ -64,7 +64,7 @@ def test_a_rank_has_its_own_of_the_cores(visible, rank, world, own):
 
 
 def test_other_numbers_of_cores_than_ranks_are_refused():
-    with pytest.raises(BadInput, match=r"(?s)'0-3' has 4 cores for 1 ranks.*=0, or start 4 ranks"):
+    with pytest.raises(BadInput, match=r"(?s)'0-3' has 4 cores for 1 rank.*=0, or start 4 ranks"):
         ranks.own_cores({"NEURON_RT_VISIBLE_CORES": "0-3"}, 0, 1)
     with pytest.raises(BadInput, match=r"(?s)'0-1' has 2 cores for 3 ranks.*=0-2"):
         ranks.own_cores({"NEURON_RT_VISIBLE_CORES": "0-1"}, 0, 3)

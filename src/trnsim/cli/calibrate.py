@@ -30,7 +30,7 @@ from trnsim.document.answer import (
 )
 from trnsim.document.values import plain
 from trnsim.errors import BadInput
-from trnsim.formatting import amount
+from trnsim.formatting import amount, counted, plural
 from trnsim.price import quotes
 from trnsim.site import ENVIRONMENT, NAME
 
@@ -107,7 +107,8 @@ def _calibration(logs: Sequence[Path], questions: Sequence[str]) -> Calibration:
     """
     if len(questions) not in (0, 1, len(logs)):
         raise BadInput(
-            f"{len(questions)} --question for {len(logs)} logs; legal: one for all, or one for each"
+            f"{len(questions)} --question for {counted(len(logs), 'log')}; legal: one "
+            "for all, or one for each"
         )
     question_by_log = questions if len(questions) == len(logs) else list(questions) * len(logs)
     read_logs = [
@@ -193,7 +194,7 @@ def _left_out(calibration: Calibration) -> Section:
 
 
 def _rows(count: int) -> str:
-    return f"{count:,} row" if count == 1 else f"{count:,} rows"
+    return f"{count:,} {plural(count, 'row')}"
 
 
 def _row(group: Group) -> tuple[str, ...]:

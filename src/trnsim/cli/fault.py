@@ -12,6 +12,7 @@ from trnsim.cli.options import parser
 from trnsim.cli.quantity_options import number, whole
 from trnsim.cli.terminal import echo
 from trnsim.errors import BadInput
+from trnsim.formatting import counted
 from trnsim.instance.state import hardware
 from trnsim.instance.state.folder import state_folder
 from trnsim.instance.state.reader import instance_of, read_all
@@ -69,11 +70,13 @@ def fault(
         instance.device(device)
     if kind == _CLEAR:
         _refuse_options(kind, {"--core": core, "--for": lasts_s})
-        echo(f"{hardware.clear(folder, device)} faults ended (emulated)")
+        count = hardware.clear(folder, device)
+        echo(f"{counted(count, 'fault')} ended (emulated)")
         return
     if kind == _RESET:
         _refuse_options(kind, {"--device": device, "--core": core, "--for": lasts_s})
-        echo(f"{hardware.reset(folder)} faults forgotten, counters are at 0 (emulated)")
+        count = hardware.reset(folder)
+        echo(f"{counted(count, 'fault')} forgotten, counters are at 0 (emulated)")
         return
     if device is None:
         raise BadInput(f"trnsim fault {kind} needs a device", fix="--device 0")

@@ -9,6 +9,7 @@ from typing import Any, Final
 from trnsim.arch.catalogue import Catalogue, Price, Terms
 from trnsim.document.answer import Items, Note, Section, Table, columns
 from trnsim.document.values import picked
+from trnsim.formatting import counted, plural
 from trnsim.price import Quote, history, purchase, quote, why_not
 
 _OVERVIEW_COLUMNS: Final = columns(
@@ -130,7 +131,8 @@ def _availability(price: Quote, days: float | None, instances: int) -> str:
     if days is None:
         return f"can be bought: {instances} all year round{may_end}"
     offer = purchase(price, days=days, instances=instances)
-    words = f"can be bought: {offer.instances} for {offer.days:g} days, {offer.usd:,.2f} USD"
+    words = f"can be bought: {offer.instances} for {offer.days:g} {plural(offer.days, 'day')}, "
+    words += f"{offer.usd:,.2f} USD"
     return f"{words}{may_end}"
 
 
@@ -145,13 +147,15 @@ def terms_text(terms: Terms) -> str:
         )
         parts.append(f"{terms.shortest_days} to {terms.longest_days} days{steps}")
     elif terms.shortest_days:
-        parts.append(f"{terms.shortest_days} days at least")
+        parts.append(f"{counted(terms.shortest_days, 'day')} at least")
     if terms.sizes:
         parts.append(f"sizes {', '.join(map(str, terms.sizes))}")
     if terms.most_instances is not None:
-        parts.append(f"{terms.most_instances} instances in all at most")
+        most = terms.most_instances
+        parts.append(f"{counted(most, 'instance')} in all at most")
     if terms.start_within_days is not None:
-        parts.append(f"to start within {terms.start_within_days} days")
+        latest = terms.start_within_days
+        parts.append(f"to start within {counted(latest, 'day')}")
     return "; ".join(parts)
 
 

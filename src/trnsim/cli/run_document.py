@@ -19,6 +19,7 @@ from trnsim.document.answer import (
     records,
 )
 from trnsim.document.values import picked, with_schema
+from trnsim.formatting import counted
 from trnsim.profile.analysis.data import JsonObject
 from trnsim.profile.document import (
     SUMMARY_SCHEMA,
@@ -193,7 +194,7 @@ def step_part(report: StepReport, files: Files, *, is_verbose: bool) -> RunPart:
 
 def _heading(runs: Sequence[Run], reason: str) -> Note:
     chips = ", ".join(run.target.name for run in runs)
-    count = f"{runs[0].summary.instructions} instructions"
+    count = counted(runs[0].summary.instructions, "instruction")
     return Note(f"{runs[0].title} on {chips}{_reason_in_brackets(reason)}: {count}")
 
 

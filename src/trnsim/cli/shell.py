@@ -13,6 +13,7 @@ from trnsim.cli.on import on_option, one_platform
 from trnsim.cli.options import Lnc, parser
 from trnsim.cli.parsing import ENDS_AT_PROGRAM
 from trnsim.foreign_text import terminal_text
+from trnsim.formatting import counted
 from trnsim.instance.shell import session
 
 app = parser()
@@ -48,7 +49,9 @@ def shell(
         _say(instance_session.notice)
     if not command and os.isatty(2):
         model = instance_session.model
-        _say(f"{model.name}, emulated: {len(model.devices)} devices, {model.cores} logical cores")
+        devices = counted(len(model.devices), "device")
+        cores = counted(model.cores, "logical core")
+        _say(f"{model.name}, emulated: {devices}, {cores}")
     environment = session.variables(instance_session, lnc)
     raise SystemExit(session.become(instance_session, command or (), environment, _say))
 

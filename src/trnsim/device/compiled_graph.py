@@ -18,6 +18,7 @@ from trnsim.device.hbm import device_memory
 from trnsim.device.hbm_use import Loadable, load
 from trnsim.device.program_line import program_line
 from trnsim.errors import EmulatorError, OutOfMemory
+from trnsim.formatting import counted
 from trnsim.graph import Graph
 from trnsim.graph.ops.calls import CustomCall
 from trnsim.lower import MemoryPlan
@@ -168,7 +169,8 @@ def graphs_text() -> str:
     for graph in _graphs:
         shapes = ", ".join(str(list(spec.shape)) for spec in graph.inputs)
         plan = graph.plan
-        lines.append(f"{graph.name}: {len(graph.operators)} operators; {graph.reason}")
+        count = len(graph.operators)
+        lines.append(f"{graph.name}: {counted(count, 'operator')}; {graph.reason}")
         lines.append(f"  inputs   {shapes}")
         lines.append(
             f"  memory   {bytes_text(plan.peak_bytes)} at most, "

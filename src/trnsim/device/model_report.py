@@ -37,6 +37,7 @@ from trnsim.estimate.question import answer as ask
 from trnsim.fabric.choice import KINDS
 from trnsim.fabric.collective_time import CollectiveTime
 from trnsim.fabric.floors import Floor
+from trnsim.formatting import plural
 from trnsim.graph import Graph
 from trnsim.lower import GraphExchange, MemoryPlan, memory_plan, without_exchanges
 from trnsim.place.links.program import program_time
@@ -338,11 +339,10 @@ class ModelReport:
         )
 
     def _program(self) -> str:
-        program = self.program
+        program, count = self.program, len(self.subject.model_graph.operators)
         words = (
-            f"{count_text(program.instructions)} instructions for "
-            f"{count_text(len(self.subject.model_graph.operators))} operators, "
-            f"{time_text(program.device_time_s)}"
+            f"{count_text(program.instructions)} {plural(program.instructions, 'instruction')} for "
+            f"{count_text(count)} {plural(count, 'operator')}, {time_text(program.device_time_s)}"
         )
         programs = f"; {program.programs} programs" if program.programs > 1 else ""
         layers = (
@@ -394,7 +394,8 @@ class ModelReport:
         missing = self.subject.model_graph.missing
         if not missing:
             return "nothing: every operator has a time"
-        return f"{len(missing)} operators have no time, so the total is short: {'; '.join(missing)}"
+        have = plural(len(missing), "operator has", "operators have")
+        return f"{len(missing)} {have} no time, so the total is short: {'; '.join(missing)}"
 
 
 def report_model(

@@ -28,6 +28,7 @@ from trnsim.device import graph_file
 from trnsim.device.device_core import compiled_cores, target
 from trnsim.device.model_report import ModelReport, Subject, report_model
 from trnsim.errors import NotModelled
+from trnsim.formatting import plural
 
 _told_paths: Final[set[str]] = set()
 
@@ -56,7 +57,8 @@ def keep_program(make: Callable[[], Subject], tell: Tell = tell_on_stderr) -> No
     subject = make()
     missing = subject.model_graph.missing
     if missing and not is_extracting():
-        reason = f"{len(missing)} operators have no lowering: {missing[0]}"
+        have = plural(len(missing), "operator has", "operators have")
+        reason = f"{len(missing)} {have} no lowering: {missing[0]}"
         leave_program(subject.title, reason, tell)
         return
     try:

@@ -28,6 +28,7 @@ from trnsim.document.answer import (
 from trnsim.document.drawing import legend
 from trnsim.document.lanes import lanes
 from trnsim.document.values import picked
+from trnsim.formatting import counted
 from trnsim.profile.analysis.overview import step_actions
 from trnsim.profile.analysis.step_lanes import PHASES, step_lanes
 from trnsim.profile.analysis.step_program import StepKernel, StepProgram, step_gains
@@ -119,7 +120,8 @@ def brief_rows(steps: Sequence[StepTime]) -> list[tuple[str, str]]:
     rows.append(("chips", ", ".join(others)))
     if first.missing:
         reasons = "; ".join(why for why, _ in first.missing.most_common(_MOST_NAMES))
-        rows.append(("missing", f"{sum(first.missing.values())} calls without a time: {reasons}"))
+        count = sum(first.missing.values())
+        rows.append(("missing", f"{counted(count, 'call')} without a time: {reasons}"))
     return rows
 
 
@@ -208,7 +210,8 @@ def _gains(program: StepProgram, place: Place) -> list[Section]:
 def _missing(step: StepTime) -> list[Section]:
     if not step.missing:
         return []
-    head = Note(f"without a time, so missing above: {sum(step.missing.values())} calls")
+    count = sum(step.missing.values())
+    head = Note(f"without a time, so missing above: {counted(count, 'call')}")
     rows = [(str(number), why) for why, number in step.missing.most_common()]
     heads = (Column("", is_number=True, is_right=True), Column(""))
     return [Section("Without a time", [head, Table(heads, rows, indent=2)], heading_place="page")]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from trnsim.errors import BadInput
+from trnsim.formatting import counted, plural
 from trnsim.jobs.price import JobPrice
 from trnsim.reader import ForeignRecord, between, declared, load, record
 from trnsim.system.train.estimate import TrainingEstimate
@@ -49,7 +50,8 @@ class _World(ForeignRecord):
     @property
     def words(self) -> str:
         """The launch's instances and ranks in words."""
-        return f"{self.nodes} x {self.instance} with {self.ranks_per_node} ranks each"
+        ranks = plural(self.ranks_per_node, "rank")
+        return f"{self.nodes} x {self.instance} with {self.ranks_per_node} {ranks} each"
 
 
 class Term(NamedTuple):
@@ -150,7 +152,7 @@ def _check_world(world: _World, plan: TrainingEstimate, path: Path | str) -> Non
         return
     raise BadInput(
         f"{path} is of {world.words}; the price is of {machine.count} x "
-        f"{machine.instance.name} with {machine.ranks_per_instance} ranks each",
+        f"{machine.instance.name} with {counted(machine.ranks_per_instance, 'rank')} each",
         fix="launch the job as it is priced, with a rank on each logical core",
     )
 

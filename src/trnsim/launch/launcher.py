@@ -24,6 +24,7 @@ from typing import IO, Any, Final
 
 from trnsim.device.faults import RESTART_VARIABLE, parse
 from trnsim.errors import BadInput
+from trnsim.formatting import counted
 from trnsim.launch.heartbeat import Heartbeats, beat_of
 from trnsim.launch.job import LaunchJob
 
@@ -394,8 +395,8 @@ class _Attempt:
         present = {rank.node for rank in self._ranks.values()}
         hosts = [host for node, host in enumerate(self._job.hosts) if node not in present]
         raise BadInput(
-            f"{missing} ranks have not started in {self._job.start_s:g} s, of "
-            f"{', '.join(hosts or self._job.hosts)}",
+            f"{counted(missing, 'rank has', 'ranks have')} not started in "
+            f"{self._job.start_s:g} s, of {', '.join(hosts or self._job.hosts)}",
             fix="look at the output of the tasks there: srun --label",
         )
 

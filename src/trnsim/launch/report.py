@@ -12,6 +12,7 @@ from trnsim.document.values import document_json, picked
 from trnsim.errors import BadInput
 from trnsim.fabric.fabric import Fabric
 from trnsim.files import write_together
+from trnsim.formatting import counted
 from trnsim.launch.job import LaunchJob
 from trnsim.launch.launcher import JobEnd
 from trnsim.launch.world import WorldCollective, WorldFigures, world
@@ -92,7 +93,7 @@ def _step_notes(world: WorldFigures) -> list[Note]:
 def title(fabric: Fabric) -> str:
     """A line with the number of ranks and the instances of a world."""
     return (
-        f"{fabric.ranks} ranks on {fabric.nodes} x {fabric.instance.name}, "
+        f"{counted(fabric.ranks, 'rank')} on {fabric.nodes} x {fabric.instance.name}, "
         f"{fabric.ranks_per_node} on each"
     )
 
@@ -144,7 +145,7 @@ def _notes(world: WorldFigures) -> list[Note]:
         notes.append(f"without figures: ranks {', '.join(map(str, world.absent))}")
     missing = sum(rank.missing for rank in world.ranks)
     if missing:
-        notes.append(f"without a time, so missing above: {missing} calls")
+        notes.append(f"without a time, so missing above: {counted(missing, 'call')}")
     return [Note(note) for note in notes]
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from trnsim.arch.prices import Terms
 from trnsim.errors import BadInput
+from trnsim.formatting import counted, plural
 from trnsim.price.quotes import Quote
 
 HOURS_PER_DAY: Final = 24
@@ -60,19 +61,23 @@ def why_not(
 def _why_not_so_long(kind: str, terms: Terms, days: float | None) -> str | None:
     duration_days = DAYS_PER_YEAR if days is None else days
     if terms.longest_days is not None and duration_days > terms.longest_days:
-        duration = "all year round" if days is None else f"{days:g} days"
-        return f"{kind} is sold for {terms.longest_days} days at most, not for {duration}"
+        duration = "all year round" if days is None else f"{days:g} {plural(days, 'day')}"
+        most = counted(terms.longest_days, "day")
+        return f"{kind} is sold for {most} at most, not for {duration}"
     is_commitment = terms.longest_days is None and terms.shortest_days
     if is_commitment and days is not None and days < terms.shortest_days:
-        return f"{kind} is paid for {terms.shortest_days} days at least, not for {days:g}"
+        least = counted(terms.shortest_days, "day")
+        return f"{kind} is paid for {least} at least, not for {days:g}"
     return None
 
 
 def _why_not_so_many(kind: str, terms: Terms, instances: int, *, is_together: bool) -> str | None:
     if terms.sizes and is_together and instances > max(terms.sizes):
-        return f"{kind} is sold in sizes of {max(terms.sizes)} instances at most, not {instances}"
+        most = counted(max(terms.sizes), "instance")
+        return f"{kind} is sold in sizes of {most} at most, not {instances}"
     if terms.most_instances is not None and instances > terms.most_instances:
-        return f"{kind} is sold up to {terms.most_instances} instances in all, not {instances}"
+        most = counted(terms.most_instances, "instance")
+        return f"{kind} is sold up to {most} in all, not {instances}"
     return None
 
 
@@ -85,7 +90,8 @@ def purchase(quote: Quote, *, days: float, instances: int) -> Purchase:
     reason = why_not(quote, days=days, instances=instances)
     if reason is not None or quote.row is None or quote.usd_per_hour is None:
         raise BadInput(
-            f"{quote.instance} cannot be bought for {days:g} days x {instances} instances: {reason}"
+            f"{quote.instance} cannot be bought for {days:g} {plural(days, 'day')} x "
+            f"{counted(instances, 'instance')}: {reason}"
         )
     terms = quote.row.terms
     paid_days = days if terms is None else paid_for_days(terms, days)

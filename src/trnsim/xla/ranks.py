@@ -16,6 +16,7 @@ import torch.distributed as dist
 from trnsim.device import device_core
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
+from trnsim.formatting import counted
 from trnsim.instance.cores import VISIBLE, environment_number, parse_cores
 from trnsim.torch.device_name import DEVICE_TYPE
 from trnsim.torch.distributed import process_group
@@ -87,7 +88,8 @@ def own_cores(environment: Mapping[str, str], local_rank: int, local_world: int)
     if len(cores) != local_world:
         end_text = f"-{local_world - 1}" if local_world > 1 else ""
         raise BadInput(
-            f"{VISIBLE}={value!r} has {len(cores)} cores for {local_world} ranks of this machine; "
+            f"{VISIBLE}={value!r} has {counted(len(cores), 'core')} for "
+            f"{counted(local_world, 'rank')} of this machine; "
             "legal: a core for each rank",
             fix=f"{VISIBLE}=0{end_text}, or start {len(cores)} ranks",
             source=f"{_SOURCE}, remap_visible_cores",

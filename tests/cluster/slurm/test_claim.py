@@ -29,7 +29,7 @@ def test_steps_take_sets_that_are_disjoint_until_none_is_left(tmp_path):
     with pytest.raises(BadInput) as raised:
         claimed_devices(replace(FIRST, step=2), "trn2.48xlarge", 1, DEVICES, tmp_path)
     assert raised.value.reason == (
-        "step 7.2 has 1 devices on n1; no legal set of as many is among the free ones of its job: "
+        "step 7.2 has 1 device on n1; no legal set of as many is among the free ones of its job: "
         "none"
     )
 

@@ -78,7 +78,7 @@ def test_a_step_with_fewer_devices_than_its_job_takes_some_of_them(tmp_path):
     question = ask(more="   TresPerNode=gres:neuron:1")
     own = [node_devices(replace(FIRST, step=step), TRN2, question, tmp_path) for step in range(4)]
     assert sorted(own) == [(0,), (1,), (2,), (3,)]
-    with pytest.raises(BadInput, match=r"step 7\.0 has 1 devices on n1; no legal set"):
+    with pytest.raises(BadInput, match=r"step 7\.0 has 1 device on n1; no legal set"):
         node_devices(FIRST, TRN2, question, tmp_path)
     with pytest.raises(BadInput, match="does not support requests for device: 2"):
         node_devices(FIRST, TRN2, ask(more="   TresPerNode=gres:neuron:2"), tmp_path)

@@ -32,7 +32,7 @@ def test_a_missing_variable_is_named(variable):
         ("SLURM_NODEID", "2", "SLURM_NODEID=2; legal: 0 to 1, by the step's nodes and tasks"),
         ("SLURM_PROCID", "2", "SLURM_PROCID=2; legal: 0 to 1"),
         ("SLURM_LOCALID", "1", "SLURM_LOCALID=1; legal: 0 to 0"),
-        ("SLURM_STEP_TASKS_PER_NODE", "1", "has 1 nodes, and SLURM_STEP_NODELIST='n[1-2]' has 2"),
+        ("SLURM_STEP_TASKS_PER_NODE", "1", "has 1 node, and SLURM_STEP_NODELIST='n[1-2]' has 2"),
         ("SLURM_STEP_TASKS_PER_NODE", "1(x2", "is no list of tasks a node"),
         ("SLURM_STEP_NODELIST", "n[1-2", "SLURM_STEP_NODELIST='n[1-2' is no list of hosts"),
         ("SLURM_RESTART_COUNT", "x", "SLURM_RESTART_COUNT='x'; legal"),

@@ -26,7 +26,7 @@ def made(found, number=0):
 def test_rules_findings_and_assumptions_are_there():
     text = Shown(made(decision())[0]).text
     words = ("transformer", "32 layers of attention", "train.py:3", "my_kernel", "no room")
-    for each in (*words, "on demand, as none is named", "1 instances cannot run it"):
+    for each in (*words, "on demand, as none is named", "1 instance cannot run it"):
         assert each in text
     assert "pilot, close call" in text
 

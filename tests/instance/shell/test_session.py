@@ -298,7 +298,7 @@ def test_without_a_command_it_is_a_shell_with_job_control(tmp_path):
         {"SHELL": "/bin/sh", "HOME": "/", "ENV": ""},
     )
     assert status == 9
-    assert f"trnsim: {SMALL}, emulated: 1 devices, 2 logical cores" in shown
+    assert f"trnsim: {SMALL}, emulated: 1 device, 2 logical cores" in shown
     assert "no job control" not in shown
 
 

@@ -122,7 +122,7 @@ def test_a_malformed_pytorchjob_is_refused_at_its_line(tmp_path, before, after, 
         (Job(roles=(Role(), Role(), Role())), "3 roles; a PyTorchJob has 1 to 2 roles"),
         (Job(roles=(Role(),), kind=JobKind.CLUSTER), "runs to its end; the job is of kind cluster"),
         (Job(roles=(Role(replicas=2), Role())), "2 replicas; the Master of a PyTorchJob is one"),
-        (Job(roles=(Role(least_replicas=1), Role())), "from 1 replicas; it is one"),
+        (Job(roles=(Role(least_replicas=1), Role())), "from 1 replica; it is one"),
         (
             Job(roles=(Role(processes=1), Role(processes=2))),
             "roles start 1 and 2 processes; a PyTorchJob has one number",

@@ -101,7 +101,7 @@ def test_a_time_that_clocks_pass_twice_is_refused(tmp_path):
         (["2026-03-02T00:00,1", "2026-03-02T00:00,2"], "chat.csv:3: time is .*twice: line 2"),
         (["2026-03-02T01:00,1", "2026-03-02T00:00,2"], "chat.csv:3: time is .*earlier than line 2"),
         (["2026-03-02T00:00,1", "2026-03-02T02:00,2"], "chat.csv:3: time is .*legal: 5, 10, 15"),
-        (["2026-03-02T00:00,1"], "1 rows; legal: at least 2"),
+        (["2026-03-02T00:00,1"], "1 row; legal: at least 2"),
         (["noon,1", "2026-03-02T02:00,2"], "chat.csv:2: time is 'noon'; legal: 2026-03-02T08:00"),
         (["0001-01-01T00:00,1", "2026-03-02T02:00,2"], "chat.csv:2: time is '0001-01-01T00:00'"),
         (hours(2, values=["nan", 1]), "chat.csv:2: requests_per_s is 'nan'"),

@@ -112,7 +112,7 @@ def test_ranks_are_shared_by_instances():
 @pytest.mark.parametrize(
     ("instance", "lnc", "nodes", "ranks", "reason"),
     [
-        ("trn1.32xlarge", 1, 1, 1, r"1 ranks on 1 instances; legal: from 2 on"),
+        ("trn1.32xlarge", 1, 1, 1, r"1 rank on 1 instance; legal: from 2 on"),
         ("trn1.32xlarge", 1, 1, 3, r"3 ranks; legal: 1, 2, 4, 8, 16 and multiples of 32"),
         ("trn1.32xlarge", 1, 1, 64, r"64 ranks on trn1\.32xlarge"),
         ("trn1.32xlarge", 1, 2, 33, r"33 ranks on 2 instances; legal:"),

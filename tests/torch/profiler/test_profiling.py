@@ -217,8 +217,8 @@ def test_what_has_no_time_says_so():
         table = found.key_averages().table()
     (warning,) = caught
     assert str(warning.message) == (
-        "no device time, or not all of it, for 1 calls; the profile's totals are short by what "
-        "they take: aten::nonzero has no lowering to the chip's instructions yet"
+        "no device time, or not all of it, for 1 call; the profile's totals are short by what "
+        "it takes: aten::nonzero has no lowering to the chip's instructions yet"
     )
     assert warning.filename == __file__
     assert "not timed: aten::nonzero" in table

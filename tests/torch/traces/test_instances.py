@@ -95,7 +95,7 @@ def test_a_program_of_another_chip_is_refused_when_it_is_loaded(scaled):
         load(content(other))
     with pytest.raises(BadInput, match="compiled for trn1"):
         LoadedProgram(other).run(W, [X])
-    with pytest.raises(BadInput, match="compiled for trn2 with 1 NeuronCores a device"):
+    with pytest.raises(BadInput, match="compiled for trn2 with 1 NeuronCore a device"):
         LoadedProgram(replace(scaled, cores=1)).run(W, [X])
 
 

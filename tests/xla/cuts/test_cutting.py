@@ -142,7 +142,7 @@ def test_an_interrupted_compilation_names_its_program_and_is_none(monkeypatch):
     with pytest.raises(KeyboardInterrupt) as caught:
         torch_xla.sync()
     assert caught.value.__notes__[0].startswith(
-        "in the compilation of program 1 (1 calls), cut by sync at "
+        "in the compilation of program 1 (1 call), cut by sync at "
     )
     assert "test_cutting.py:" in caught.value.__notes__[0]
     assert met.counter_value("UncachedCompile") is None

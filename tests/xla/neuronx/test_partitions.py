@@ -66,7 +66,7 @@ def test_a_model_that_the_chip_computes_is_one_program():
     [
         ({"model_support_percentage_threshold": 1.0}, "threshold=1 asks for 100%"),
         ({"max_subgraph_count": 2}, "cut into 3 subgraphs; max_subgraph_count=2"),
-        ({"min_subgraph_size": 4}, "a subgraph has 1 operators; min_subgraph_size=4"),
+        ({"min_subgraph_size": 4}, "a subgraph has 1 operator; min_subgraph_size=4"),
     ],
 )
 def test_a_partition_beyond_the_limits_is_a_value_error(options, match):
@@ -113,7 +113,7 @@ def test_results_of_an_operator_are_no_operators():
         return torch.sort(x)
 
     config = PartitionerConfig(ops_to_partition={"aten::sort"})
-    with pytest.raises(ValueError, match="computes 0% of the 1 operators"):
+    with pytest.raises(ValueError, match="computes 0% of the 1 operator"):
         trace(ordered, torch.ones(4), partitioner_config=config)
 
 

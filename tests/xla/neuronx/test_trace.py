@@ -107,7 +107,7 @@ def test_cpu_backend_compiles_for_the_chip_that_is_named():
         trace(nn.Linear(4, 3), X, cpu_backend=True)
     with pytest.warns(CompilerWarning):
         traced = trace(nn.Linear(4, 3), X, cpu_backend=True, compiler_args="--target trn1")
-    with pytest.raises(RuntimeError, match="compiled for trn1 with 1 NeuronCores"):
+    with pytest.raises(RuntimeError, match="compiled for trn1 with 1 NeuronCore"):
         traced(X)
 
 

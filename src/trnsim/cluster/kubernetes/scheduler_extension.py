@@ -50,6 +50,7 @@ from trnsim.cluster.kubernetes.pods import (
     uid,
 )
 from trnsim.errors import BadInput, EmulatorError
+from trnsim.formatting import counted
 
 NO_ROOM: Final = "no legal set of free Neuron devices"
 """The reason of a full node: the same words for each, as kube-scheduler counts equal reasons."""
@@ -90,7 +91,8 @@ class SchedulerExtension:
             self._read_nodes()
             self._read_pods()
             count = sum(map(len, self.pods_by_node.values()))
-        self.log(f"state rebuilt from {self.api.server}: {len(self.nodes)} nodes, {count} pods")
+        nodes, pods = counted(len(self.nodes), "node"), counted(count, "pod")
+        self.log(f"state rebuilt from {self.api.server}: {nodes}, {pods}")
 
     def filter(self, arguments: Mapping[str, Any]) -> Object:
         """The result of a filter call: the nodes that fit, and the reason of each other node."""

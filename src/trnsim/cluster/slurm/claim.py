@@ -19,6 +19,7 @@ from trnsim.cluster.slurm.hostlist import numbers
 from trnsim.cluster.slurm.step import SlurmStep
 from trnsim.errors import BadInput
 from trnsim.files import write
+from trnsim.formatting import counted
 from trnsim.instance import device_sets
 
 _MAX_WAIT_S: Final = 30.0
@@ -67,8 +68,9 @@ def claimed_devices(
             os.close(lock)
     if not chosen_devices:
         raise BadInput(
-            f"step {step.name} has {count} devices on {step.host}; no legal set of as many is "
-            f"among the free ones of its job: {', '.join(map(str, free_devices)) or 'none'}",
+            f"step {step.name} has {counted(count, 'device')} on {step.host}; no legal set of as "
+            "many is among the free ones of its job: "
+            f"{', '.join(map(str, free_devices)) or 'none'}",
             fix="let each step request a number of devices that divides those of the job",
             source=device_sets.rule(instance).provenance.source,
         )

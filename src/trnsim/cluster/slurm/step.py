@@ -11,6 +11,7 @@ from typing import Final
 
 from trnsim.cluster.slurm.hostlist import counts, hosts
 from trnsim.errors import BadInput
+from trnsim.formatting import counted
 
 _SOURCE: Final = "srun(1), Output Environment Variables"
 _START: Final = "start it by srun, within sbatch or salloc: srun trnsim slurm launch -- PROGRAM"
@@ -71,7 +72,8 @@ def step_of(environment: Mapping[str, str]) -> SlurmStep:
     tasks = counts(environment[count_variable], count_variable)
     if len(tasks) != len(names):
         raise BadInput(
-            f"{count_variable}={environment[count_variable]!r} has {len(tasks)} nodes, and "
+            f"{count_variable}={environment[count_variable]!r} has "
+            f"{counted(len(tasks), 'node')}, and "
             f"{host_variable}={environment[host_variable]!r} has {len(names)}",
             fix="leave both as srun sets them",
             source=_SOURCE,

@@ -22,7 +22,7 @@ from trnsim.document.answer import (
 )
 from trnsim.document.figure import Figures, percent, usd_per_hour
 from trnsim.facts import Interval
-from trnsim.formatting import amount, clipped
+from trnsim.formatting import amount, clipped, counted
 
 MOST_TEXT_CANDIDATES: Final = 8
 """Candidates of a workload that the text shows at most; page and JSON have all."""
@@ -203,7 +203,11 @@ def _candidates(
         else Note("No instance can run it.", indent=2),
         *([Note(hidden_note, indent=2, place="text")] if hidden_count else []),
         *(
-            [FoldedBlocks(f"{len(refused_options)} instances cannot run it", [refusals], "page")]
+            [
+                FoldedBlocks(
+                    f"{counted(len(refused_options), 'instance')} cannot run it", [refusals], "page"
+                )
+            ]
             if refused_options
             else []
         ),

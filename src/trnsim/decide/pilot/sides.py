@@ -24,6 +24,7 @@ from trnsim.decide.decision import DatedPrice
 from trnsim.decide.inventory.workload import Kind, Workload
 from trnsim.decide.times import Speed, passing, serving, training
 from trnsim.facts import P90_SIGMAS, Interval, assumed
+from trnsim.formatting import counted
 from trnsim.jobs.start_files import start_file
 from trnsim.place.machine import machine
 from trnsim.system.serve import launch as servers
@@ -263,8 +264,8 @@ def _serving(
             hosts[name],
             instances=deployment.instances,
             ranks=deployment.ranks_used,
-            layout=f"{deployment.replicas} replicas of {deployment.ranks} ranks, "
-            f"{concurrency[name]} requests at a time each",
+            layout=f"{deployment.size_text}, "
+            f"{counted(concurrency[name], 'request')} at a time each",
             rate=load.tokens_per_s_at(concurrency[name]),
             units=float(run.count * outputs),
         )

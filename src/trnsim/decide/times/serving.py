@@ -17,6 +17,7 @@ from trnsim.decide.inventory.workload import Workload
 from trnsim.decide.times.families import TPOT, TTFT
 from trnsim.decide.times.speed import Speed, phase_sigmas
 from trnsim.estimate.ported import Port
+from trnsim.formatting import counted
 from trnsim.place.machine import machine
 from trnsim.system.serve.answer import capacity_answer
 from trnsim.system.serve.demand import Demand, Slo, open_rate_demand, request_s, saturating_demand
@@ -150,8 +151,8 @@ class FullLoad:
             is_validated=family.is_accurate and main_step.is_validated,
             error=family.error,
             is_met=is_met,
-            layout=f"{deployment.replicas} replicas of {deployment.ranks} ranks, "
-            f"{self.sequences} sequences" + (", as ported" * deployment.options.is_ported),
+            layout=f"{deployment.size_text}, {counted(self.sequences, 'sequence')}"
+            + (", as ported" * deployment.options.is_ported),
             ms={"prompts of others": 1e3 * prompts_s, **parts},
             notes=main_step.evidence,
         )

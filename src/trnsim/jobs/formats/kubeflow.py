@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 from trnsim.errors import BadInput
+from trnsim.formatting import counted
 from trnsim.jobs.formats.format import JobFormat
 from trnsim.jobs.formats.kubernetes import (
     Defaults,
@@ -241,7 +242,8 @@ def _elastic(job: Job, kept_fields: KeptFields) -> dict[str, Any]:
     for job_role in job.roles[:-1]:
         if job_role.least_replicas is not None:
             raise BadInput(
-                f"role {job_role.name!r}: from {job_role.least_replicas} replicas; it is one",
+                f"role {job_role.name!r}: from "
+                f"{counted(job_role.least_replicas, 'replica')}; it is one",
                 fix="let the last role alone grow",
             )
     workers = job.roles[-1]

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from trnsim.arch.catalogue import Instance, catalogue
 from trnsim.errors import BadInput
-from trnsim.formatting import enumerated
+from trnsim.formatting import counted, enumerated, plural
 from trnsim.instance.cores import parse_cores
 from trnsim.instance.device_sets import is_legal, refusal, rule
 from trnsim.jobs.finding import JobRule, Severity, Violation
@@ -104,8 +104,11 @@ def _other_kind(machine: _Machine) -> str:
     """The fix of a role that asks for accelerators of the other kind."""
     count = machine.instance.count
     if machine.is_neuron:
-        return f"ask for its {count} Neuron devices, or name an instance type with GPUs"
-    return f"ask for its {count} GPUs, or name an instance type of Trainium or Inferentia"
+        devices = plural(count, "Neuron device")
+        return f"ask for its {count} {devices}, or name an instance type with GPUs"
+    return (
+        f"ask for its {counted(count, 'GPU')}, or name an instance type of Trainium or Inferentia"
+    )
 
 
 def _scheduled_counts(spec: JobSpec) -> Iterator[Violation]:
@@ -193,7 +196,9 @@ def _core_counts(spec: JobSpec) -> Iterator[Violation]:
         cores = role.cores or devices * machine.device_cores // lnc
         total = machine.instance.count * machine.device_cores // lnc
         holder = (
-            f"{role.cores} NeuronCores" if role.cores else f"{devices} devices of {cores} cores"
+            f"{counted(role.cores, 'NeuronCore')}"
+            if role.cores
+            else f"{counted(devices, 'device')} of {counted(cores, 'core')}"
         )
         visible_cores = _visible_cores(role)
         field = f"{path}.environment.{_VISIBLE}"
@@ -205,7 +210,9 @@ def _core_counts(spec: JobSpec) -> Iterator[Violation]:
             )
         elif len(visible_cores) > cores:
             yield Violation(
-                field, f"{len(visible_cores)} cores; a replica has {holder}", f"name {cores} cores"
+                field,
+                f"{len(visible_cores)} cores; a replica has {holder}",
+                f"name {counted(cores, 'core')}",
             )
         count = whole_number(role.variable(_COUNT)) or 0
         if count > cores and not visible_cores:
@@ -222,7 +229,8 @@ def _core_precedence(spec: JobSpec) -> Iterator[Violation]:
         if visible_cores and count is not None and count not in (0, len(visible_cores)):
             yield Violation(
                 f"roles.{index}.environment.{_COUNT}",
-                f"{_COUNT} is {count}, and {_VISIBLE} names {len(visible_cores)} cores, which "
+                f"{_COUNT} is {count}, and {_VISIBLE} names "
+                f"{counted(len(visible_cores), 'core')}, which "
                 "takes precedence",
                 f"take {_COUNT} out, or set {len(visible_cores)}",
             )
@@ -234,9 +242,10 @@ def _shared_cores(spec: JobSpec) -> Iterator[Violation]:
         if visible_cores and role.processes is not None and role.processes > len(visible_cores):
             yield Violation(
                 f"roles.{index}.environment.{_VISIBLE}",
-                f"{role.processes} processes have {len(visible_cores)} cores; two of them have the "
-                "same",
-                f"name {role.processes} cores, or start {len(visible_cores)} processes",
+                f"{role.processes} processes have {counted(len(visible_cores), 'core')}; two of "
+                "them have the same",
+                f"name {role.processes} cores, or start "
+                f"{counted(len(visible_cores), 'process', 'processes')}",
             )
     if spec.format != "ecs":
         return

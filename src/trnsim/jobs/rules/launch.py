@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from trnsim.arch.targets import TARGETS
+from trnsim.formatting import counted
 from trnsim.jobs.finding import JobRule, Severity, Violation
 from trnsim.jobs.job import LNC_VARIABLES, JobKind, Role
 from trnsim.jobs.parallelism import RANK_OPTIONS, options_of, whole_number
@@ -113,9 +114,9 @@ def _ranks_of_cores(spec: JobSpec) -> Iterator[Violation]:
             field = f"roles.{index}.processes"
             yield Violation(
                 field if field in spec.lines else spec.option_field(index, *RANK_OPTIONS),
-                f"{ranks} ranks on each {role.instance} ({devices} devices), which has {cores} "
-                f"NeuronCores at LNC {lnc}; a rank takes one at least",
-                f"start {cores} ranks",
+                f"{ranks} ranks on each {role.instance} ({counted(devices, 'device')}), which has "
+                f"{counted(cores, 'NeuronCore')} at LNC {lnc}; a rank takes one at least",
+                f"start {counted(cores, 'rank')}",
             )
 
 

@@ -17,6 +17,7 @@ from trnsim.document.answer import Block, Column, Document, Note, Section, Table
 from trnsim.document.text import text
 from trnsim.document.values import picked
 from trnsim.errors import BadInput
+from trnsim.formatting import plural
 from trnsim.profile.analysis.data import JsonObject
 from trnsim.profile.units import bytes_text, count_text, percent_text, time_text
 
@@ -296,7 +297,10 @@ _KERNEL_QUANTITIES: Final[tuple[_Quantity, ...]] = (
 
 def _engine_times(profile: JsonObject) -> dict[str, tuple[float, str]]:
     return {
-        use["engine"]: (use["active_s"], f"{use['instructions']:,} instructions")
+        use["engine"]: (
+            use["active_s"],
+            f"{use['instructions']:,} {plural(use['instructions'], 'instruction')}",
+        )
         for use in profile["summary"]["engines"]
     }
 

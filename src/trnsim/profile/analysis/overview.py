@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from trnsim.document.lanes import CurveLane, Lane
+from trnsim.formatting import counted
 from trnsim.profile.analysis.rank_lanes import stored_rank_lanes
 from trnsim.profile.analysis.step_lanes import step_lanes
 from trnsim.profile.analysis.step_program import (
@@ -255,7 +256,7 @@ def _ranks(answer: Values) -> Overview:
 
 
 def _launch(answer: Values) -> Overview:
-    subject = f"step of {len(answer['ranks'])} ranks"
+    subject = f"step of {counted(len(answer['ranks']), 'rank')}"
     if not answer["ranks"]:
         return _overview(subject, answer["instance"], 0.0, None, {})
     return _slowest_rank(answer, subject, answer["instance"], "step_s")

@@ -15,6 +15,7 @@ from trnsim.document.answer import Document, Section, Table, label_table
 from trnsim.document.text import section_text
 from trnsim.errors import BadInput
 from trnsim.facts import Evidence
+from trnsim.formatting import counted
 from trnsim.isa import Engine
 from trnsim.memory import Memory, capacity_bytes
 from trnsim.profile.analysis.faster import faster_gains_s
@@ -283,7 +284,7 @@ def _share(part: float, whole: float) -> float:
 def _engine_text(use: EngineUse) -> str:
     return (
         f"{time_text(use.active_s)} active, {percent_text(use.active_share)} of the device time, "
-        f"{use.instructions} instructions"
+        + counted(use.instructions, "instruction")
     )
 
 

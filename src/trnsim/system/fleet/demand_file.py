@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
+from trnsim.formatting import counted
 from trnsim.reader import FileRecord, between, declared, fault, read_rows
 from trnsim.system.fleet.demand import STEP_S, Curve
 
@@ -72,7 +73,7 @@ def read(path: Path, zone: ZoneInfo, start: datetime, steps: int) -> Curve:
     """
     rows = read_rows(DemandRow, path, _FIX)
     if len(rows) < 2:  # noqa: PLR2004  a step lies between two
-        raise fault(path, f"{len(rows)} rows; legal: at least 2, evenly apart")
+        raise fault(path, f"{counted(len(rows), 'row')}; legal: at least 2, evenly apart")
     times = _times(rows, zone)
     row_spacing = _row_spacing(rows, times)
     _check_span(path, times, row_spacing, (start.astimezone(UTC), steps))

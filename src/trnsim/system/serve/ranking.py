@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from trnsim.formatting import counted
 from trnsim.system.serve.capacity import (
     SHORT_RUN,
     TOLERANCE,
@@ -249,4 +250,4 @@ class Ranking:
 def layout(deployment: Deployment) -> str:
     """A deployment's layout in words: ``8 x TP8, 32 sequences``."""
     options, sequences = deployment.options, deployment.engine.max_num_seqs
-    return f"{deployment.replicas} x TP{options.tensor}, {sequences} sequences"
+    return f"{deployment.replicas} x TP{options.tensor}, {counted(sequences, 'sequence')}"

@@ -14,6 +14,7 @@ from trnsim.errors import BadInput, NotModelled
 from trnsim.estimate.choice import bytes_per_s, layer_times
 from trnsim.estimate.ported import ported_times
 from trnsim.estimate.times import LayerTimes
+from trnsim.formatting import counted
 from trnsim.place.machine import Machine
 from trnsim.system.serve.constants import HostTimes, host_times, user_host_times
 from trnsim.system.serve.engine import (
@@ -77,6 +78,11 @@ class Deployment:
     def ranks_used(self) -> int:
         """Number of ranks of all replicas."""
         return self.ranks * self.replicas
+
+    @property
+    def size_text(self) -> str:
+        """Its replicas and their ranks in words: ``4 replicas of 8 ranks``."""
+        return _size_text(self.replicas, self.ranks)
 
     @property
     def decode_replicas(self) -> range:
@@ -230,6 +236,10 @@ def _ranks(options: ServerOptions) -> int:
     return (options.tensor or 1) * options.expert * options.stages
 
 
+def _size_text(replicas: int, ranks: int) -> str:
+    return f"{counted(replicas, 'replica')} of {counted(ranks, 'rank')}"
+
+
 def fleet(machine: Machine, options: ServerOptions) -> tuple[int, int]:
     """Numbers of replicas and of instances.
 
@@ -253,7 +263,7 @@ def fleet(machine: Machine, options: ServerOptions) -> tuple[int, int]:
     replicas = most_replicas if options.replicas is None else options.replicas
     if replicas > most_replicas or not replicas:
         raise BadInput(
-            f"{replicas or 1} replicas of {_ranks(options)} ranks on {count} x "
+            f"{_size_text(replicas or 1, _ranks(options))} on {count} x "
             f"{machine.instance.name}; {most_replicas} fit, as an instance has {machine.ranks} "
             "ranks",
             fix="more --instances, or fewer replicas or ranks",

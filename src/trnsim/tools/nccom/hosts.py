@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 from trnsim import files
 from trnsim.errors import BadInput
+from trnsim.formatting import counted
 
 ALLOCATED: Final = "alloc"
 """``--slurm-job-id`` of a new allocation."""
@@ -173,12 +174,13 @@ def _slurm_notes(options: NodeOptions, vcpus: int) -> list[str]:
         files.check_readable(script)
     notes = [f"--slurm-setup-script {script}: not run"] if script else []
     if options.slurm_job_id == ALLOCATED:
-        note = f"AWS's tool would allocate {options.nnodes} nodes; the estimate allocates none"
+        nodes = counted(options.nnodes, "node")
+        note = f"AWS's tool would allocate {nodes}; the estimate allocates none"
         return [f"--slurm-mode: {note}", *notes]
     job = job_nodes(options.slurm_job_id)
     if job.nodes < options.nnodes:
         raise BadInput(
-            f"job {options.slurm_job_id} has {job.nodes} nodes ({job.names}) with "
+            f"job {options.slurm_job_id} has {counted(job.nodes, 'node')} ({job.names}) with "
             f"--nnodes {options.nnodes}; legal: at most as many as the job has",
             fix=f"--nnodes {job.nodes}, or a larger allocation",
         )
@@ -187,7 +189,7 @@ def _slurm_notes(options: NodeOptions, vcpus: int) -> list[str]:
             f"job {options.slurm_job_id} is {job.state}; legal: a running one",
             fix="allocate nodes with salloc, or leave --slurm-job-id out",
         )
-    note = f"job {options.slurm_job_id} has {job.nodes} nodes: {job.names}"
+    note = f"job {options.slurm_job_id} has {counted(job.nodes, 'node')}: {job.names}"
     return [f"--slurm-job-id: {note}; nothing runs on them", *notes]
 
 

@@ -24,6 +24,7 @@ from trnsim.fabric.floors import Floor
 from trnsim.fabric.published import CollectiveEvidence, evidence
 from trnsim.fabric.transfers import Transfer
 from trnsim.facts import Interval
+from trnsim.formatting import counted
 from trnsim.site import current
 from trnsim.tools.nccom.metadata import Metadata, metadata_of
 from trnsim.tools.nccom.operations import NccomOperation, item_bytes, operation
@@ -164,7 +165,8 @@ def fabric_of(instance: str, lnc: int, nodes: int, ranks: int) -> Fabric:
     """
     if ranks < 2 or nodes < 1 or ranks % nodes:  # noqa: PLR2004  as the message says
         raise BadInput(
-            f"{ranks} ranks on {nodes} instances; legal: from 2 on, as many on each instance",
+            f"{counted(ranks, 'rank')} on {counted(nodes, 'instance')}; legal: from 2 on, as "
+            "many on each instance",
             fix="for example -r 32, or -r 64 -N 2",
         )
     instance_row = catalogue().instance(instance)

@@ -17,6 +17,7 @@ import torch
 from trnsim.device import numerics
 from trnsim.device.device_core import visible_cores
 from trnsim.device.program_line import program_line
+from trnsim.formatting import counted
 from trnsim.torch import pytorch
 from trnsim.torch.api import rng_state
 from trnsim.torch.api.core_index import Device, core_index
@@ -291,7 +292,7 @@ def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
     states, generators = list(new_states), _all_generators()
     if len(states) != len(generators):
         raise BadState(
-            f"states of {len(states)} cores; this process has {len(generators)}",
+            f"states of {counted(len(states), 'core')}; this process has {len(generators)}",
             fix="give a state for each core, or torch.neuron.set_rng_state(state, device) for one",
             line=program_line(),
         )

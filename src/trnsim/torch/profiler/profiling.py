@@ -22,6 +22,7 @@ from trnsim.device.call_time import DeviceCall
 from trnsim.device.device_core import target
 from trnsim.device.program_line import program_line
 from trnsim.errors import SourceLine
+from trnsim.formatting import counted, plural
 from trnsim.torch import pytorch
 from trnsim.torch.profiler.profiled import (
     MARK,
@@ -123,12 +124,12 @@ def _warn_of(window: ProfiledWindow) -> None:
     if not window.missing:
         return
     reasons = [why for why, _ in window.missing.most_common(_LISTED_REASONS)]
-    hidden_count = len(window.missing) - len(reasons)
+    count, hidden_count = window.missing.total(), len(window.missing) - len(reasons)
     line = program_line() or SourceLine("torch.profiler", 0)
     warnings.warn_explicit(
-        f"no device time, or not all of it, for {window.missing.total()} calls; the profile's "
-        f"totals are short by what they take: {'; '.join(reasons)}"
-        + (f"; and {hidden_count} other reasons" if hidden_count else ""),
+        f"no device time, or not all of it, for {counted(count, 'call')}; the profile's "
+        f"totals are short by what {plural(count, 'it takes', 'they take')}: {'; '.join(reasons)}"
+        + (f"; and {hidden_count} other {plural(hidden_count, 'reason')}" if hidden_count else ""),
         NotTimed,
         line.file,
         line.line,

@@ -22,6 +22,7 @@ from trnsim.device.compiled_graph import record_graph
 from trnsim.device.device_core import device_core, target
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
+from trnsim.formatting import counted
 from trnsim.lower import memory_plan
 from trnsim.torch.api.memory import place
 from trnsim.torch.aten.spec import tensor_text
@@ -362,8 +363,8 @@ class LoadedProgram:
         if (self.program.target, self.program.cores) != process_chip:
             raise BadInput(
                 f"{self.program.origin}, was compiled for {self.program.target} with "
-                f"{self.program.cores} NeuronCores a device; this process has {process_chip[0]} "
-                f"with {process_chip[1]}",
+                f"{counted(self.program.cores, 'NeuronCore')} a device; this process has "
+                f"{process_chip[0]} with {process_chip[1]}",
                 fix=f"NEURON_PLATFORM_TARGET_OVERRIDE={self.program.target} and "
                 f"NEURON_LOGICAL_NC_CONFIG={self.program.cores} before the program starts, or "
                 "trace it again",

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+from trnsim.formatting import counted
 from trnsim.torch import pytorch
 from trnsim.xla.cuts.programs import CutProgram, Reference
 from trnsim.xla.cuts.values import (
@@ -160,8 +161,8 @@ def _added_calls(old_calls: _Calls, new_calls: _Calls, position: int) -> Cause:
 def _growth_cause(node: RecordedCall, count: int) -> Cause:
     return Cause(
         "growth",
-        f"{count} calls more than before, from {_name(node)} on: what it reads was not computed "
-        "at a step's end, and is computed again",
+        f"{counted(count, 'call')} more than before, from {_name(node)} on: what it reads was not "
+        "computed at a step's end, and is computed again",
         node.place,
     )
 

@@ -13,6 +13,7 @@ from trnsim.device import call_log
 from trnsim.device.program_line import program_line, program_place
 from trnsim.device.report_parts import ReportPart, report_parts
 from trnsim.errors import BadInput
+from trnsim.formatting import counted
 from trnsim.torch import call_recording
 from trnsim.torch.api import memory
 from trnsim.torch.scope_tracker import scope_tracker
@@ -205,8 +206,8 @@ class Cuts:
         except BaseException as error:
             place = f"{record.place[0]}:{record.place[1]}" if record.place else "no line"
             error.add_note(
-                f"in the compilation of program {record.number} ({record.calls} calls), cut by "
-                f"{record.kind} at {place}"
+                f"in the compilation of program {record.number} ({counted(record.calls, 'call')}), "
+                f"cut by {record.kind} at {place}"
             )
             raise
         elapsed_s = time.perf_counter() - began_s

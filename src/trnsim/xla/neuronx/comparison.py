@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from trnsim.errors import BadInput
+from trnsim.formatting import counted
 
 DEFAULT_DIVERGENCE_DIFFERENCE_TOLERANCE: Final = 0.001
 """Largest difference of two tokens' expected scores at which the other may be chosen.
@@ -169,7 +170,7 @@ def logit_validation(
         if not is_close or divergence > divergence_difference_tol:
             return False, results, f"scores differ from token {start} on: {results[-1]}"
         start = end
-    return True, results, f"scores of {count} tokens agree"
+    return True, results, f"scores of {counted(count, 'token agrees', 'tokens agree')}"
 
 
 def _check_prompts(tokens: Tensor, expected_logits: Tensor) -> None:

@@ -20,6 +20,7 @@ from torch import Tensor, fx, nn
 from trnsim.compiler import Flags
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput, NotModelled
+from trnsim.formatting import counted
 from trnsim.torch.traces.fx_program import Calls
 from trnsim.torch.traces.script_module import script_module
 from trnsim.torch.traces.stored import HOST, StoredProgram, StoredTensor
@@ -199,7 +200,8 @@ def _check_share(
     if share < least_share:
         reasons = list(dict.fromkeys(failure.reason for failure in failures.values()))[:3]
         raise PartitionRefused(
-            f"the chip computes {share:.0%} of the {len(calls)} operators of {function.title}; "
+            f"the chip computes {share:.0%} of the {counted(len(calls), 'operator')} of "
+            f"{function.title}; "
             f"model_support_percentage_threshold={least_share:g} asks for {least_share:.0%}: "
             f"{'; '.join(reasons)}",
             fix="replace these operators, or lower the threshold",
@@ -237,7 +239,7 @@ def _check_levels(levels: Sequence[_Level], config: PartitionerConfig) -> None:
     fewest = min((sum(map(_is_operator, level.nodes)) for level in levels), default=0)
     if least_operators != -1 and fewest < least_operators:
         raise PartitionRefused(
-            f"a subgraph has {fewest} operators; min_subgraph_size={least_operators}",
+            f"a subgraph has {counted(fewest, 'operator')}; min_subgraph_size={least_operators}",
             fix="allow fewer, or name more operators in ops_to_partition",
             source=_SOURCE,
             line=program_line(),
