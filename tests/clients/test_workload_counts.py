@@ -124,6 +124,18 @@ def test_keys_left_out_of_a_file(model_type):
     equal(model_type, "CausalLM", left_out=DEFAULTS[model_type])
 
 
+@pytest.mark.parametrize("model_type", sorted(DEFAULTS.keys() - NOT_BUILT.keys()))
+def test_defaults_are_those_of_transformers(model_type):
+    """Those that no parameter shows too; a window that is switched off is None there."""
+    config = transformers.AutoConfig.for_model(model_type)
+    defaults = {
+        key: value
+        for key, value in DEFAULTS[model_type].items()
+        if hasattr(config, key) and not (key == "sliding_window" and not config.sliding_window)
+    }
+    assert {key: getattr(config, key) for key in defaults} == defaults
+
+
 @pytest.mark.parametrize("head", ["MaskedLM", "SequenceClassification", "TokenClassification", ""])
 @pytest.mark.parametrize("model_type", encoders.NAMES)
 def test_encoders(model_type, head):
