@@ -40,6 +40,9 @@ def test_columns_are_the_spans(timeline):
     assert spans.start_s.tolist() == [span.start_s for span in timeline.spans()]
     assert spans.end_s.tolist() == [span.end_s for span in timeline.spans()]
     assert spans.waited_for[0] == -1
+    issue_s = [timeline.program.instruction(index).cost.issue_s for index in range(4)]
+    issued_s = [issue_s[0], issue_s[0] + issue_s[1], 0, spans.start_s[3] + issue_s[3]]
+    assert spans.issued_s.tolist() == pytest.approx(issued_s)
 
 
 def test_steps_of_the_critical_path_add_up_to_the_device_time(timeline):
