@@ -3,15 +3,17 @@
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from random_programs import Work, program_of
 
 from trnsim.arch.draws import sample_core
 from trnsim.dtypes import BFLOAT16
 from trnsim.facts import Evidence
 from trnsim.isa import DmaCopy, Engine, Memset, NcMatmul, TensorCopy
 from trnsim.memory import Memory
-from trnsim.timing import EnginePlacement, replay
+from trnsim.timing import EnginePlacement, replay, timelines
 
 HBM, PSUM = Memory.HBM, Memory.PSUM
 
@@ -51,6 +53,17 @@ def test_the_time_without_values_is_the_time_with_them(bench, core):
     ]
     assert times[0] == times[1]
     assert with_values.total_time_s == without.total_time_s
+
+
+def test_the_first_core_at_a_meeting_waits_for_the_last(core_v3):
+    meeting = (Work(Engine.gpsimd, 1, 0, group=(0, 1)), {0}, ())
+    early, late = (
+        program_of(core_v3, [(Work(Engine.gpsimd, units, 0), (), ()), meeting]) for units in (3, 30)
+    )
+    first, last = timelines([early, late])
+    wait_s = last.span(0).end_s - first.span(0).end_s
+    assert [first.meeting_wait_s(index) for index in (0, 1)] == pytest.approx([0, wait_s])
+    assert [last.meeting_wait_s(index) for index in (0, 1)] == [0, 0]
 
 
 def test_the_same_program_takes_the_same_time(bench):
