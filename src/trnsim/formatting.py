@@ -24,14 +24,14 @@ def enumerated(words: Sequence[str], conjunction: str) -> str:
     return f"{', '.join(first)} {conjunction} {end}" if first else end
 
 
-def plural(count: float, one: str, more: str = "") -> str:
-    """`one` for a count of 1, else `more`, by default `one` with an s."""
-    return one if count == 1 else more or f"{one}s"
+def plural(count: float, singular: str, plural_form: str = "") -> str:
+    """`singular` for a count of 1, else `plural_form`, by default `singular` with an s."""
+    return singular if count == 1 else plural_form or f"{singular}s"
 
 
-def counted(count: float, one: str, more: str = "") -> str:
+def counted(count: float, singular: str, plural_form: str = "") -> str:
     """A number and its noun: "1 rank", "8 ranks"."""
-    return f"{count} {plural(count, one, more)}"
+    return f"{count} {plural(count, singular, plural_form)}"
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

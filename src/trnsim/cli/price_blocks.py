@@ -151,11 +151,11 @@ def terms_text(terms: Terms) -> str:
     if terms.sizes:
         parts.append(f"sizes {', '.join(map(str, terms.sizes))}")
     if terms.most_instances is not None:
-        most = terms.most_instances
-        parts.append(f"{counted(most, 'instance')} in all at most")
+        most_instances = counted(terms.most_instances, "instance")
+        parts.append(f"{most_instances} in all at most")
     if terms.start_within_days is not None:
-        latest = terms.start_within_days
-        parts.append(f"to start within {counted(latest, 'day')}")
+        latest_start = counted(terms.start_within_days, "day")
+        parts.append(f"to start within {latest_start}")
     return "; ".join(parts)
 
 

@@ -62,22 +62,22 @@ def _why_not_so_long(kind: str, terms: Terms, days: float | None) -> str | None:
     duration_days = DAYS_PER_YEAR if days is None else days
     if terms.longest_days is not None and duration_days > terms.longest_days:
         duration = "all year round" if days is None else f"{days:g} {plural(days, 'day')}"
-        most = counted(terms.longest_days, "day")
-        return f"{kind} is sold for {most} at most, not for {duration}"
+        longest = counted(terms.longest_days, "day")
+        return f"{kind} is sold for {longest} at most, not for {duration}"
     is_commitment = terms.longest_days is None and terms.shortest_days
     if is_commitment and days is not None and days < terms.shortest_days:
-        least = counted(terms.shortest_days, "day")
-        return f"{kind} is paid for {least} at least, not for {days:g}"
+        shortest = counted(terms.shortest_days, "day")
+        return f"{kind} is paid for {shortest} at least, not for {days:g}"
     return None
 
 
 def _why_not_so_many(kind: str, terms: Terms, instances: int, *, is_together: bool) -> str | None:
     if terms.sizes and is_together and instances > max(terms.sizes):
-        most = counted(max(terms.sizes), "instance")
-        return f"{kind} is sold in sizes of {most} at most, not {instances}"
+        largest_size = counted(max(terms.sizes), "instance")
+        return f"{kind} is sold in sizes of {largest_size} at most, not {instances}"
     if terms.most_instances is not None and instances > terms.most_instances:
-        most = counted(terms.most_instances, "instance")
-        return f"{kind} is sold up to {most} in all, not {instances}"
+        most_instances = counted(terms.most_instances, "instance")
+        return f"{kind} is sold up to {most_instances} in all, not {instances}"
     return None
 
 

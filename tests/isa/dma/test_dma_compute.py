@@ -198,7 +198,7 @@ def test_what_a_read_modify_write_is_made_of(bench, core_v2, core_v3):
         with pytest.raises(IllegalInstruction, match=f"`{name}` has a vector_offset on NeuronCore"):
             DmaCompute(dst, (rows, data), "add").verify(core_v2)
     on_chip = rows_of(work, work.empty((4, 2)), [3, 1, 0])
-    with pytest.raises(IllegalInstruction, match="`srcs` is .* legal: a tensor in HBM"):
+    with pytest.raises(IllegalInstruction, match=r"`srcs` is .* legal: a tensor in HBM"):
         DmaCompute(data, (on_chip, data), "add").verify(core_v3)
 
 

@@ -30,11 +30,11 @@ def _operators(evidence: WorkloadEvidence) -> Ruling:
 def _time(evidence: WorkloadEvidence) -> Ruling:
     name, weeks, staff = "engineering time", evidence.migration.weeks, evidence.workload.staff_weeks
     if staff is None:
-        needed = plural(round(weeks), "week is", "weeks are")
-        text = f"{weeks:.0f} {needed} needed; staff_weeks is not given"
+        weeks_are = plural(round(weeks), "week is", "weeks are")
+        text = f"{weeks:.0f} {weeks_are} needed; staff_weeks is not given"
         return Ruling(name, _GROUP, None, "to be answered", text)
-    needed = plural(round(weeks), "engineer-week is", "engineer-weeks are")
-    text = f"{weeks:.0f} {needed} needed, {staff:g} {plural(staff, 'is', 'are')} available"
+    weeks_are = plural(round(weeks), "engineer-week is", "engineer-weeks are")
+    text = f"{weeks:.0f} {weeks_are} needed, {staff:g} {plural(staff, 'is', 'are')} available"
     applies = staff < weeks
     effect = "a move takes longer, or needs people from outside" if applies else "none"
     return Ruling(name, _GROUP, applies, effect, text)

@@ -48,14 +48,14 @@ def pod_requests(reader: SpecReader, pod: Keys, main: Keys, path: str) -> tuple[
 
 
 def _pod_count(reader: SpecReader, pod: Keys, field: str) -> int:
-    running_count, most = 0, 0
+    running_count, most_running = 0, 0
     for keys in _containers(reader, pod, "initContainers"):
         count = _count(reader, keys, field)
-        most = max(most, running_count + count)
+        most_running = max(most_running, running_count + count)
         if reader.value(*keys, "restartPolicy") == "Always":
             running_count += count
     main_count = sum(_count(reader, keys, field) for keys in _containers(reader, pod, "containers"))
-    return max(most, running_count + main_count)
+    return max(most_running, running_count + main_count)
 
 
 def _containers(reader: SpecReader, pod: Keys, kind: str) -> list[Keys]:
