@@ -147,6 +147,19 @@ def test_weighted_rows_are_added_to_a_product(rows, width):
     made.check(weighted_rows(made, rows, width, 3, summands=5), chip=CHIPS[(rows + width) % 4])
 
 
+@pytest.mark.parametrize("op", ["add", "maximum"])
+@pytest.mark.parametrize(
+    ("rows", "width"), [(128, 16), (129, 16), (256, 1), (640, 16), (384, 5000)]
+)
+def test_rows_by_index_are_reduced_in_each_block(rows, width, op):
+    made = Made()
+    table = made.given(TABLE, width)
+    weighted = made.of(
+        "multiply", made.graph.gather(table, indices(made, rows)), made.given(rows, width)
+    )
+    made.check(made.graph.reduce(op, weighted, [1]), chip=CHIPS[rows % 4])
+
+
 def test_a_product_that_is_added_to_rows_has_its_rows_along_the_partitions():
     """No sums or rows are transposed, only the few terms of the product."""
     made = Made("bfloat16")

@@ -240,7 +240,10 @@ class Leaves:
         self, key: tuple[int, Path], place: TensorPlace, span: TileSpan
     ) -> Tensor | None:
         """A span of generated elements; those of all of its strip are generated together."""
-        strip = self._strip or span
+        strip = self._strip
+        if strip is None:
+            alone: Tensor | None = place.storage.tile(place, self.frame, span)
+            return alone
         if key not in self._parts:
             generated: Tensor | None = place.storage.tile(place, self.frame, strip)
             if generated is None:
