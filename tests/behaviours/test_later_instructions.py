@@ -99,6 +99,29 @@ def test_dma_transpose_pads_a_lower_rank_before_0_4():
             run(kernel, x, version=version)
 
 
+@pytest.mark.parametrize("shape", [(16, 128), (128, 8), (128, 16, 1, 1)])
+def test_dma_transpose_pads_no_other_shape_before_0_4(shape):
+    x = np.zeros((16, 1, 1, 128), np.float16)
+
+    def kernel(x):
+        nisa.dma_transpose(new(shape, x.dtype), x)
+
+    with pytest.raises(IllegalInstruction, match=r"legal: \[128, 1, 1, 16\]"):
+        run(kernel, x, version="0.3")
+
+
+def test_dma_transpose_with_hwdge_takes_3_dimensions_before_0_6():
+    x = np.arange(16 * 3 * 128, dtype=np.float16).reshape(16, 3, 128)
+
+    def kernel(x):
+        dst = new((128, 3, 16), x.dtype)
+        nisa.dma_transpose(dst, x, dge_mode=nisa.dge_mode.hwdge)
+        return stored(dst)
+
+    for version in ("0.5", "0.6"):
+        assert np.array_equal(run(kernel, x, version=version).outputs, x.transpose(2, 1, 0))
+
+
 def test_dma_transpose_with_hwdge_takes_16_rows_of_128_alone_before_0_6():
     x = np.zeros((16, 64), np.float16)
 
