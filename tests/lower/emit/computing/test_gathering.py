@@ -147,17 +147,28 @@ def test_weighted_rows_are_added_to_a_product(rows, width):
     made.check(weighted_rows(made, rows, width, 3, summands=5), chip=CHIPS[(rows + width) % 4])
 
 
-@pytest.mark.parametrize("op", ["add", "maximum"])
-@pytest.mark.parametrize(
-    ("rows", "width"), [(128, 16), (129, 16), (256, 1), (640, 16), (384, 5000)]
-)
-def test_rows_by_index_are_reduced_in_each_block(rows, width, op):
+READERS = {
+    "sum": lambda made, x: made.graph.reduce("add", x, [1]),
+    "largest": lambda made, x: made.graph.reduce("maximum", x, [1]),
+    "sum of rows": lambda made, x: made.graph.reduce("add", x, [0]),
+    "softmax": lambda made, x: made.softmax(x),
+    "norm": lambda made, x: made.layer_norm(x),
+    "product": lambda made, x: made.linear(x, 5),
+    "transpose": lambda made, x: made.of("tanh", made.graph.transpose(x, (1, 0))),
+    "slice": lambda made, x: made.graph.slice(
+        x, (x.shape[0] // 2, 0), (x.shape[0] // 2, x.shape[1])
+    ),
+    "joined": lambda made, x: made.graph.concatenate([x, made.given(3, x.shape[1])], 0),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize(("rows", "width"), [(128, 16), (129, 16), (256, 1), (640, 16), (258, 513)])
+def test_a_reader_has_the_rows_of_each_block(rows, width, reader):
     made = Made()
-    table = made.given(TABLE, width)
-    weighted = made.of(
-        "multiply", made.graph.gather(table, indices(made, rows)), made.given(rows, width)
-    )
-    made.check(made.graph.reduce(op, weighted, [1]), chip=CHIPS[rows % 4])
+    chosen = made.graph.gather(made.given(TABLE, width), indices(made, rows))
+    weighted = made.of("multiply", chosen, made.given(rows, width))
+    made.check(READERS[reader](made, weighted), chip=CHIPS[(rows + len(reader)) % 4])
 
 
 def test_a_product_that_is_added_to_rows_has_its_rows_along_the_partitions():
