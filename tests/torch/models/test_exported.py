@@ -78,7 +78,7 @@ def test_what_has_no_lowering_is_named(tmp_path):
 
     path = saved(Values(), torch.randn(4, 4), tmp_path / "values.pt2")
     text = compile_program(path, "trn2").text(400)
-    assert "operators have no time, so the total is short" in text
+    assert "operator has no time, so the total is short" in text
     assert "aten::_linalg_svd" in text
 
 
