@@ -2,6 +2,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from mixer_models import MAMBA_2
 
 from trnsim.errors import OutOfMemory
 from trnsim.system.serve.memory import RankMemory, activations_bytes, rank_memory
@@ -23,13 +24,6 @@ DRAFT = from_config(
         "head_dim": 64,
     },
     "draft.json",
-)  # fmt: skip
-MAMBA_2 = from_config(
-    {
-        "model_type": "mamba2", "hidden_size": 2560, "num_hidden_layers": 64, "vocab_size": 50288,
-        "num_heads": 80, "head_dim": 64, "state_size": 128, "n_groups": 1,
-    },
-    "mamba2.json",
 )  # fmt: skip
 MEMORY = RankMemory(100.0, 0.9, 40.0, 5.0, 5.0, 20.0, 64)
 

@@ -3,6 +3,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from mixer_models import MAMBA_2
 
 from trnsim.errors import BadInput, NotModelled, OutOfMemory
 from trnsim.place.machine import machine
@@ -26,14 +27,6 @@ MIXTRAL = from_config(
         "num_key_value_heads": 8, "num_local_experts": 8, "num_experts_per_tok": 2,
     },
     "mixtral.json",
-)  # fmt: skip
-
-MAMBA_2 = from_config(
-    {
-        "model_type": "mamba2", "hidden_size": 2560, "num_hidden_layers": 64, "vocab_size": 50288,
-        "num_heads": 80, "head_dim": 64, "state_size": 128, "n_groups": 1,
-    },
-    "mamba2.json",
 )  # fmt: skip
 
 

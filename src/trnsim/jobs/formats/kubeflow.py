@@ -47,7 +47,7 @@ _ELASTIC: Final[Keys] = ("spec", "elasticPolicy")
 
 @dataclass(frozen=True, kw_only=True)
 class KubeflowKind:
-    """A kind of job.
+    """A kind of Kubeflow job: the fields of its spec and the names of its roles.
 
     Attributes:
         specs: name of the mapping of roles.
