@@ -11,7 +11,7 @@ from trnsim.dtypes import UINT8
 from trnsim.isa import Engine
 from trnsim.isa.language.declaration import State
 from trnsim.memory import AccessPattern, Memory, Storage, Tile
-from trnsim.program.dependencies import DependencyTable
+from trnsim.program.dependencies import _MOST_PARTS, DependencyTable
 
 V, S, G, DMA = Engine.vector, Engine.scalar, Engine.gpsimd, Engine.dma
 ROWS, PITCH = 300, 8
@@ -295,6 +295,26 @@ def test_narrow_parts_of_a_wide_tile_are_found_among_many():
 
     times = [read_s(first, first + 128) for first in range(0, 4096, 128)]
     assert min(times[-16:]) < 5 * min(times[1:3])
+
+
+@pytest.mark.parametrize(
+    ("pieces", "kept"), [(2, 2), (_MOST_PARTS, _MOST_PARTS), (_MOST_PARTS + 1, 1)]
+)
+def test_a_tile_that_is_read_in_pieces_keeps_them_when_it_is_written_if_they_are_few(pieces, kept):
+    table, width = DependencyTable(), 4 * pieces
+    storage = Storage(Memory.SBUF, 128 * width, width)
+    whole = AccessPattern.dense((128, width), 1)
+    tile = Tile(storage, UINT8, whole)
+    columns = [Tile(storage, UINT8, whole.slice(1, 4 * n, 4 * n + 4)) for n in range(pieces)]
+    for turn in range(2):
+        first = turn * (pieces + 1)
+        readers = list(range(1, first))[-pieces:] if turn else []
+        written = table.before(DMA, [], [tile]).waits_for
+        assert written == ([0, *readers] if turn else [])
+        assert [table.before(V, [column], []).waits_for for column in columns] == [[first]] * pieces
+    table.before(DMA, [], [tile])
+    (bucket,) = storage.accesses.values()
+    assert len(bucket.parts) == kept
 
 
 def test_reads_before_the_first_write_are_waited_for_where_they_overlap_it(history):

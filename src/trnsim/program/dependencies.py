@@ -26,6 +26,8 @@ from trnsim.memory import Box, Memory, Tile
 _NO_WRITER = -1
 _EARLY = -1
 """The number, in place of a bucket's, of the reads of a storage before its first write."""
+_MOST_PARTS = 64
+"""The most parts of a box that stay as they are when it is written as a whole."""
 _DMA = Engine.dma
 _HBM = Memory.HBM
 _Buckets: TypeAlias = tuple[tuple[int, Box], ...]
@@ -80,15 +82,15 @@ class _Bucket:
 
     Attributes:
         parts: box -> part; the boxes are disjoint.
-        read_across: cache for boxes that were read and are no part: box -> the parts that cover it;
-            dropped when a part is removed or split, since new parts only lie in gaps.
+        across: cache for boxes that are no part: box -> the parts that make it up; dropped when a
+            part is removed or split, since new parts only lie in gaps.
     """
 
-    __slots__ = ("_by_width", "parts", "read_across")
+    __slots__ = ("_by_width", "across", "parts")
 
     def __init__(self) -> None:
         self.parts: dict[Box, _Part] = {}
-        self.read_across: dict[Box, list[_Part]] = {}
+        self.across: dict[Box, list[_Part]] = {}
         # Boxes of about one width, by their first byte: neither a large memory with many tiles nor
         # the many narrow parts of a wide tile are searched as a whole.
         self._by_width: dict[int, list[tuple[int, Box]]] = {}
@@ -101,7 +103,7 @@ class _Bucket:
 
     def remove(self, box: Box) -> None:
         """Remove the part with this box."""
-        self.read_across.clear()
+        self.across.clear()
         del self.parts[box]
         boxes = self._by_width[_width_bits(box)]
         del boxes[bisect_left(boxes, (box.first_byte, box))]
@@ -123,7 +125,7 @@ class _Bucket:
 
     def parts_of(self, box: Box) -> list[_Part]:
         """The parts that make up `box`, which is not the box of a single part."""
-        parts = self.read_across.get(box)
+        parts = self.across.get(box)
         if parts is not None:
             return parts
         parts = self.divide(box)
@@ -131,8 +133,31 @@ class _Bucket:
             parts += [
                 self.add(piece, _NO_WRITER) for piece in box.difference_all([p.box for p in parts])
             ]
-        self.read_across[box] = parts
+        self.across[box] = parts
         return parts
+
+    def rewritten_parts(self, box: Box) -> list[_Part]:
+        """The parts that make up `box`, which an instruction writes.
+
+        Parts with gaps, and more than `_MOST_PARTS`, become one, whose readers are all that
+        accessed them.
+        """
+        own_part = self.parts.get(box)
+        if own_part is not None:
+            return [own_part]
+        parts = self.across.get(box)
+        if parts is None:
+            parts = self.divide(box)
+            if sum(part.box.nbytes for part in parts) == box.nbytes:
+                self.across[box] = parts
+        if len(parts) <= _MOST_PARTS and box in self.across:
+            return parts
+        for part in parts:
+            self.remove(part.box)
+        united_part = self.add(box, _NO_WRITER)
+        for part in parts:
+            united_part.readers += part.writer, *part.readers
+        return [united_part]
 
     def _add_to_index(self, box: Box) -> None:
         insort(self._by_width.setdefault(_width_bits(box), []), (box.first_byte, box))
@@ -265,20 +290,9 @@ class DependencyTable:
                 bucket = accesses[self, number] = _Bucket()
                 bucket.add(box, index)
                 continue
-            own_part = bucket.parts.get(box)
-            if own_part is None:
-                self._write_across(bucket, box, predecessors)
-                bucket.add(box, index)
-                continue
-            predecessors.add(own_part.writer)
-            own_part.writer = index
-            if own_part.readers:
-                predecessors.update(own_part.readers)
-                own_part.readers = []
-
-    def _write_across(self, bucket: _Bucket, box: Box, predecessors: set[int]) -> None:
-        """Write to a box that is no part yet: it replaces the parts that it covers."""
-        for part in bucket.divide(box):
-            predecessors.add(part.writer)
-            predecessors.update(part.readers)
-            bucket.remove(part.box)
+            for part in bucket.rewritten_parts(box):
+                predecessors.add(part.writer)
+                part.writer = index
+                if part.readers:
+                    predecessors.update(part.readers)
+                    part.readers = []
