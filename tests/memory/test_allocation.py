@@ -108,6 +108,24 @@ def test_an_address_may_reach_the_last_byte_and_partition(memory, space):
             memory.allocate((32, width), UINT8, space, address=address)
 
 
+@pytest.mark.parametrize("space", [SBUF, PSUM])
+def test_an_address_is_of_its_tensor_alone(memory, space):
+    first, layout = memory.allocate((32, 8), FLOAT32, space, address=(32, 2048), name="first")
+    second, same = memory.allocate((32, 8), FLOAT32, space, address=(32, 2048), name="second")
+    assert (first.name, second.name) == ("first", "second")
+    assert first.serial < second.serial
+    assert same == layout
+    assert layout.box == (32, 63, 2048, 2079)
+    assert first.row_bytes == 32
+    for shape, dtype, address, box in (
+        ((32, 8), FLOAT32, (0, 4096), (0, 31, 4096, 4127)),
+        ((32, 8), BFLOAT16, (32, 2048), (32, 63, 2048, 2063)),
+        ((1, 1), UINT8, (127, 0), (127, 127, 0, 0)),
+        ((32, 2, 4), FLOAT32, (32, 2048), (32, 63, 2048, 2079)),
+    ):
+        assert memory.allocate(shape, dtype, space, address=address)[1].box == box
+
+
 @pytest.mark.parametrize("offset", [4, 64, 1024, 2044, 2049, 3 * 2048 + 4])
 def test_an_address_in_psum_begins_at_a_bank(memory, offset):
     memory.allocate((128, 1024), BFLOAT16, PSUM, address=(0, 3 * 2048))

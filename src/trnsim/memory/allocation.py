@@ -17,12 +17,10 @@ from trnsim.arch.kept import KeptByCore
 from trnsim.dtypes import Array, Dtype
 from trnsim.errors import IllegalInstruction, InternalError, OutOfMemory, user_line
 from trnsim.memory.access import AccessPattern
-from trnsim.memory.box import Box
 from trnsim.memory.capacity import capacity_bytes, capacity_source
 from trnsim.memory.layout import TileLayout, layout_of
 from trnsim.memory.place import MemoryPlaces
 from trnsim.memory.storage import Memory, PlacedStorage, Storage
-from trnsim.memory.tile import Tile
 
 _NDARRAY = "nki.language.ndarray"
 _BYTE: Final = np.dtype(np.uint8)
@@ -97,6 +95,7 @@ class CoreMemory:
         self._has_values = has_values
         self._roots: dict[Memory, Storage] = {}
         self._places: defaultdict[Memory, MemoryPlaces] = defaultdict(MemoryPlaces)
+        self._placed_layouts: dict[tuple[object, ...], TileLayout] = {}
         self._sizes = _LEGAL_SIZES.on(core)
         self._loop_storages: list[Storage] | None = None
         self.hbm = HbmBytes()
@@ -223,6 +222,29 @@ class CoreMemory:
         address: tuple[int, int],
         name: str,
     ) -> tuple[Storage, TileLayout]:
+        # Tensors of one kind at one address are checked once.
+        kind = (shape, dtype.name, dtype.dtype, memory, address)
+        layout = self._placed_layouts.get(kind)
+        if layout is None:
+            layout = self._placed_layouts[kind] = self._layout_at(shape, dtype, memory, address)
+        box = layout.box
+        storage = PlacedStorage(
+            self._root(memory),
+            box.last_byte - box.first_byte + 1,
+            layout.pattern.offset_bytes,
+            *self._places[memory].place_of(box),
+            name=name,
+            line=user_line(depth=len(("_allocate_at", "allocate", "ndarray"))),
+        )
+        storage.allocated_as = dtype, layout.pattern
+        if self._loop_storages is not None:
+            self._loop_storages.append(storage)
+        return storage, layout
+
+    def _layout_at(
+        self, shape: tuple[int, ...], dtype: Dtype, memory: Memory, address: tuple[int, int]
+    ) -> TileLayout:
+        """The layout of a tensor at an address, which lies within the memory."""
         first_partition, offset = address
         capacity = self.capacity_bytes(memory)
         row_bytes = prod(shape[1:]) * dtype.itemsize
@@ -236,10 +258,6 @@ class CoreMemory:
                 fix="choose an address that leaves room for the whole tensor",
                 source=capacity_source(self._core, memory),
             )
-        dense = AccessPattern.dense(shape, dtype.itemsize, pitch_bytes=capacity)
-        pattern = AccessPattern(
-            dense.shape, dense.strides_bytes, first_partition * capacity + offset
-        )
         bank = int(self._core.psum_bank_bytes)
         if memory is Memory.PSUM and offset % bank:
             raise IllegalInstruction(
@@ -248,27 +266,22 @@ class CoreMemory:
                 fix=f"begin at a bank: address=({first_partition}, bank * {bank})",
                 source="nki/migration/index.rst, Improved allocation API",
             )
-        box = Box(first_partition, end_partition - 1, offset, end_byte - 1)
-        storage = PlacedStorage(
-            self._root(memory, capacity),
-            row_bytes,
-            pattern.offset_bytes,
-            *self._places[memory].place_of(box),
-            name=name,
-            line=user_line(),
+        dense = AccessPattern.dense(shape, dtype.itemsize, pitch_bytes=capacity)
+        pattern = AccessPattern(
+            dense.shape, dense.strides_bytes, first_partition * capacity + offset
         )
-        storage.allocated_as = dtype, pattern
-        if self._loop_storages is not None:
-            self._loop_storages.append(storage)
-        return storage, Tile(storage, dtype, pattern).layout
+        nbytes = partitions * capacity
+        return _layout_within(memory, nbytes, capacity, dtype.name, dtype.dtype, pattern)
 
-    def _root(self, memory: Memory, capacity: int) -> Storage:
+    def _root(self, memory: Memory) -> Storage:
         """The storage of a whole on-chip memory, shared by the tensors with an address."""
-        if memory not in self._roots:
+        root = self._roots.get(memory)
+        if root is None:
+            capacity = self.capacity_bytes(memory)
             nbytes = int(self._core.partitions) * capacity
             data = np.empty(nbytes, np.uint8) if self._has_values else None
-            self._roots[memory] = Storage(memory, nbytes, capacity, data=data)
-        return self._roots[memory]
+            root = self._roots[memory] = Storage(memory, nbytes, capacity, data=data)
+        return root
 
     def _check_tensor(self, shape: tuple[int, ...], dtype: Dtype, memory: Memory) -> None:
         core = self._core
@@ -326,7 +339,19 @@ def _size_and_layout(
     pitch = row_bytes or shape[-1] * dtype.itemsize
     nbytes = prod(shape) * dtype.itemsize
     pattern = AccessPattern.dense(shape, dtype.itemsize)
-    layout = layout_of(memory, nbytes, pitch, 0, name, dtype, pattern)
+    return nbytes, pitch, _layout_within(memory, nbytes, pitch, name, dtype, pattern)
+
+
+def _layout_within(
+    memory: Memory,
+    nbytes: int,
+    pitch_bytes: int,
+    name: str,
+    dtype: np.dtype[Any],
+    pattern: AccessPattern,
+) -> TileLayout:
+    """`layout_of` a whole tensor, which lies within its memory."""
+    layout = layout_of(memory, nbytes, pitch_bytes, 0, name, dtype, pattern)
     if layout is None:
-        raise InternalError(f"a tensor of shape {shape} leaves its own storage")
-    return nbytes, pitch, layout
+        raise InternalError(f"a tensor of shape {pattern.shape} leaves its own storage")
+    return layout
