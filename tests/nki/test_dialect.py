@@ -106,7 +106,15 @@ def test_the_same_kernel_under_two_versions_keeps_two_records(module):
 
 def test_a_file_is_of_the_newest_version_that_has_all_its_forms(tmp_path):
     file = tmp_path / "k.py"
-    for text, name in (("", "0.7"), ("nl.dynamic_range(3)", "0.6"), ("not Python", "0.7")):
+    for text, name in (
+        ("", "0.7"),
+        ("nl.dynamic_range(3)", "0.6"),
+        ("nl.ndarray((1, 1), nl.int32, buffer='psum')", "0.2"),
+        ("nl.ndarray((1, 1), nl.int32, 'private_hbm')", "0.2"),
+        ("psum.view(nl.float32, (128, 128))", "0.2"),
+        ("nl.affine_range(3)  # of an affine_select", "0.7"),
+        ("not Python", "0.7"),
+    ):
         file.write_text(HEAD + text)
         assert inferred_version_of_file(str(file)).version.name == name
     file.write_text(HEAD + "nl.fori_loop\nnisa.register_move(r, imm=1)")

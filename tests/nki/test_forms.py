@@ -1,8 +1,11 @@
 """Tests of the forms of NKI that a source file uses."""
 
+import re
+
 import pytest
 
-from trnsim.nki.forms import definitions_of, short_name, uses_of
+from trnsim.nki.dialect import REMOVED_FORMS
+from trnsim.nki.forms import definitions_of, short_name, uses_of, words_of
 
 
 def forms(text):
@@ -65,6 +68,25 @@ def test_names_of_others_are_no_forms():
 def test_constructs_are_found(text, form):
     head = "import nki.isa as nisa\nimport nki.language as nl\n"
     assert form in forms(head + text)
+    assert any(word in head + text for word in words_of(form))
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        ("nl.dynamic_range", ("dynamic_range",)),
+        ("nisa.dma_copy(dst_rmw_op=)", ("dst_rmw_op",)),
+        ("sbuf.view()", ("sbuf.view", "psum.view", "hbm.view")),
+    ],
+)
+def test_a_form_has_the_words_of_every_file_with_it(form, words):
+    assert words_of(form) == words
+
+
+def test_a_form_in_words_is_found_by_those_of_programs():
+    spelled = re.compile(r"[a-z]+\.\w+(\(\w+=\))?")
+    for form in REMOVED_FORMS:
+        assert spelled.fullmatch(form) or words_of(form) != tuple(re.findall(r"\w+", form)[-1:])
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from trnsim.behaviours import LATEST, VERSIONS, Behaviour, Version, version_name
 from trnsim.behaviours.chosen import VersionChoice, asked_version
 from trnsim.behaviours.table import TABLE
 from trnsim.errors import BadInput
-from trnsim.nki.forms import Use, uses_of
+from trnsim.nki.forms import Use, uses_of, words_of
 from trnsim.program import has_current_core, running_core
 
 MARKER: Final = re.compile(r"^[ \t]*#[ \t]*nki[ \t]*:[ \t]*(\S+)[ \t\r]*$", re.MULTILINE)
@@ -31,17 +31,8 @@ ROW_OF_FORM: Final = {row.form: row for row in TABLE.values() if row.form}
 """For each form, its row in the table of behaviours."""
 REMOVED_FORMS: Final = {form: row for form, row in ROW_OF_FORM.items() if row.until is not None}
 """For each form that a version removed, its row in the table of behaviours."""
-_HINTS: Final = re.compile(
-    "|".join(
-        sorted(
-            {re.findall(r"\w+", form)[-1] for form in REMOVED_FORMS} | {"register_alloc", "rank_id"}
-        )
-    )
-)
-"""Pattern of words: a file in which none occurs uses no form that a version removed.
-
-The calls that give a register are in it, as some removed forms are uses of a register.
-"""
+_HINTS: Final = tuple(sorted({word for form in REMOVED_FORMS for word in words_of(form)}))
+"""Words without which a file uses no form that a version removed."""
 _NAME: Final = re.compile(r"(nl|nisa|ncc)[.]\w+")
 _MOST_FILES: Final = 400
 """Maximum number of imported files, direct or indirect, that are searched for forms."""
@@ -205,7 +196,7 @@ def versioned_uses(file: str, function: tuple[str, int] | None = None) -> list[U
 def _versioned_uses(file: str, function: tuple[str, int] | None, stamp: float) -> tuple[Use, ...]:
     del stamp
     text = text_of(file)
-    if _HINTS.search(text) is None:
+    if not any(word in text for word in _HINTS):
         return ()
     try:
         return tuple(use for use in uses_of(text, function) if use.form in ROW_OF_FORM)

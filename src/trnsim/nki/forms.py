@@ -8,6 +8,7 @@ the version, such as a `while` over a register; the table of behaviours lists th
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -26,6 +27,22 @@ _REGISTER_CALLS: Final = frozenset(
     }
 )
 """Calls that give a register."""
+_REGISTER_WORDS: Final = tuple(name.rpartition(".")[2] for name in sorted(_REGISTER_CALLS))
+_CONSTRUCT_WORDS: Final = {
+    language.WHILE_REGISTER.form: _REGISTER_WORDS,
+    scalars.REGISTER_HAS_VALUE.form: _REGISTER_WORDS,
+    language.STRING_BUFFERS.form: tuple(
+        f"{quote}{buffer}{quote}"
+        for buffer in ("sbuf", "psum", "hbm", "private_hbm", "shared_hbm")
+        for quote in ("'", '"')
+    ),
+    language.BUILTIN_BUFFERS.form: ("sbuf.view", "psum.view", "hbm.view"),
+    language.OLD_NAMESPACE.form: ("neuronxcc",),
+    instructions.DMA_COMPUTE_SCALES_FIRST.form: ("dma_compute",),
+    instructions.AFFINE_SELECT_OFFSET_THIRD.form: ("affine_select",),
+    instructions.COMPUTE_INDIRECTION.form: ("indirect",),
+}
+"""For each construct, the words of which every file with it has one."""
 _READERS: Final = frozenset({"range", "int", "bool", "float"})
 """Builtins of Python that need the values of their arguments while the kernel is traced."""
 _BUILTIN_BUFFERS: Final = frozenset({"sbuf", "psum", "hbm"})
@@ -76,6 +93,11 @@ def uses_of(text: str, function: tuple[str, int] | None = None) -> list[Use]:
     return sorted(uses, key=lambda use: use.line)
 
 
+def words_of(form: str) -> tuple[str, ...]:
+    """The words of which every file that uses `form` has one."""
+    return _CONSTRUCT_WORDS.get(form) or tuple(re.findall(r"\w+", form)[-1:])
+
+
 def definitions_of(text: str, function: tuple[str, int]) -> list[ast.AST]:
     """The definition of a function of a file, and the definitions that it names, transitively.
 
@@ -96,21 +118,23 @@ class Reader:
     def __init__(self, tree: ast.Module) -> None:
         self.tree = tree
         self.names: dict[str, str] = {}
+        self._within: dict[ast.AST, list[ast.AST]] = {}
         self._register_names: set[str] = set()
+        nodes = self._nodes(tree)
         self._bound_names = {
             node.id if isinstance(node, ast.Name) else node.arg
-            for node in ast.walk(tree)
+            for node in nodes
             if isinstance(node, ast.arg)
             or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
         }
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     self._bind_module(alias)
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 for alias in node.names:
                     self.names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Assign) and self._is_register(node.value):
                 self._register_names |= {t.id for t in node.targets if isinstance(t, ast.Name)}
 
@@ -122,7 +146,7 @@ class Reader:
         kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
         definitions: dict[str, list[ast.AST]] = {}
         start: ast.AST | None = None
-        for node in ast.walk(self.tree):
+        for node in self._nodes(self.tree):
             if isinstance(node, kinds):
                 definitions.setdefault(node.name, []).append(node)
                 lines = [node.lineno, *(d.lineno for d in node.decorator_list)]
@@ -135,7 +159,7 @@ class Reader:
         nodes: list[ast.AST] = [start]
         pending_nodes: list[ast.AST] = [start]
         while pending_nodes:
-            for node in ast.walk(pending_nodes.pop()):
+            for node in self._nodes(pending_nodes.pop()):
                 if isinstance(node, ast.Name | ast.Attribute):
                     label = node.id if isinstance(node, ast.Name) else node.attr
                     new_definitions = definitions.pop(label, []) if self._may_be_own(node) else []
@@ -148,7 +172,7 @@ class Reader:
 
     def forms(self, root: ast.AST) -> Iterator[tuple[str, ast.AST]]:
         """Each form in a part of the tree with its node."""
-        for node in ast.walk(root):
+        for node in self._nodes(root):
             if isinstance(node, ast.ImportFrom):
                 for alias in node.names:
                     yield from self._path_forms(f"{node.module}.{alias.name}", node)
@@ -164,6 +188,13 @@ class Reader:
     def short(self, node: ast.AST) -> str:
         """The usual spelling of a name of NKI; "" for other expressions."""
         return short_name(self._path(node))
+
+    def _nodes(self, root: ast.AST) -> list[ast.AST]:
+        """`root` and all nodes below it, which are found once."""
+        nodes = self._within.get(root)
+        if nodes is None:
+            nodes = self._within[root] = list(ast.walk(root))
+        return nodes
 
     def _path_forms(self, path: str, node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
         """The form of a full dotted name, with its node."""
