@@ -1,12 +1,13 @@
 """Byte masks and byte maps against brute-force sets of bytes."""
 
+from copy import copy
 from itertools import product
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trnsim.memory import AccessPattern, ByteMap, ByteMask
+from trnsim.memory import AccessPattern, ByteMap, ByteMask, bytemask
 
 NBYTES = 48
 
@@ -34,6 +35,25 @@ def accesses(draw):
         shape.append(length)
         strides.append(stride)
     return AccessPattern(tuple(shape), tuple(strides), draw(st.integers(0, room))), itemsize
+
+
+@given(
+    st.booleans(), st.lists(st.tuples(st.sampled_from("addx"), accesses()), max_size=8), accesses()
+)
+def test_a_mask_that_is_asked_after_each_step_says_what_it_holds_then(full, history, asked):
+    mask, expected = ByteMask(NBYTES, is_full=full), set(range(NBYTES) if full else ())
+    others = [asked, *(access for _, access in history)]
+    for what, (pattern, itemsize) in [*history, *history]:
+        touched = {byte for element in bytes_of(pattern, itemsize) for byte in element}
+        if what == "x":
+            mask.discard(pattern, itemsize)
+            expected -= touched
+        else:
+            mask.add(pattern, itemsize)
+            expected |= touched
+        for other in others:
+            is_within = expected.issuperset(b for element in bytes_of(*other) for b in element)
+            assert mask.covers(*other) == is_within
 
 
 @given(
@@ -125,3 +145,24 @@ def test_a_mask_is_empty_until_something_is_added():
     assert mask.is_empty
     mask.fill()
     assert not mask.is_empty
+
+
+def test_a_mask_forgets_what_it_knew_when_it_is_cleared_and_remembers_few_patterns(monkeypatch):
+    monkeypatch.setattr(bytemask, "_MOST_COVERED", 2)
+    mask, patterns = ByteMask(NBYTES), [AccessPattern((1,), (1,), n) for n in range(5)]
+    for pattern in patterns:
+        mask.add(pattern, 1)
+    assert all(mask.covers(pattern, 1) for pattern in patterns)
+    mask.clear()
+    assert mask.is_empty
+    assert not any(mask.covers(pattern, 1) for pattern in patterns)
+
+
+def test_a_copy_that_is_cleared_leaves_the_mask_as_it_was():
+    mask, first, second = ByteMask(8), AccessPattern((1,), (1,), 0), AccessPattern((1,), (1,), 3)
+    mask.add(first, 1)
+    duplicate = copy(mask)
+    duplicate.clear()
+    duplicate.add(second, 1)
+    assert (mask.covers(first, 1), mask.covers(second, 1)) == (True, False)
+    assert (duplicate.covers(first, 1), duplicate.covers(second, 1)) == (False, True)

@@ -7,12 +7,15 @@ element; a smaller access refines them.
 from __future__ import annotations
 
 from math import gcd, prod
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from trnsim.dtypes import Array
 from trnsim.memory.access import AccessPattern
+
+_MOST_COVERED: Final = 1 << 12
+"""The most patterns that a mask remembers."""
 
 
 class ByteMap:
@@ -65,13 +68,15 @@ class ByteMask:
         is_full: whether every byte is known to be in the set.
     """
 
-    __slots__ = ("_added_bytes", "_map", "is_full", "nbytes")
+    __slots__ = ("_added_bytes", "_covered", "_map", "is_full", "nbytes")
 
     def __init__(self, nbytes: int, *, is_full: bool = False) -> None:
         self.nbytes = nbytes
         self.is_full = is_full
         self._map: ByteMap | None = None
         self._added_bytes = 0
+        # Patterns known to be in the set: a kernel reads and writes the same tiles in each turn.
+        self._covered: set[tuple[AccessPattern, int]] = set()
 
     @property
     def is_empty(self) -> bool:
@@ -81,16 +86,18 @@ class ByteMask:
     def clear(self) -> None:
         """Remove all bytes."""
         self.is_full, self._map, self._added_bytes = False, None, 0
+        self._covered = set()  # a copy of the mask may have the other one
 
     def add(self, pattern: AccessPattern, itemsize: int) -> None:
         """Add the bytes of `pattern`."""
-        if self.is_full:
+        if self.is_full or (pattern, itemsize) in self._covered:
             return
         nbytes = itemsize * prod(pattern.shape)
         if nbytes == self.nbytes and pattern.is_packed(itemsize):
             self.fill()
             return
         self._view(pattern, itemsize).fill(True)
+        self._note_covered(pattern, itemsize)
         self._added_bytes += nbytes
         if self._added_bytes >= self.nbytes:
             self._recount()
@@ -116,6 +123,7 @@ class ByteMask:
         """Remove the bytes of `pattern`, or of its elements at `places`."""
         if not self.is_full and self._map is None:
             return
+        self._covered.clear()
         view = self._view(pattern, itemsize)
         if self.is_full and self._map is not None and self._map.values is not None:
             self._map.values[...] = True
@@ -126,9 +134,18 @@ class ByteMask:
         """True if every byte of `pattern` is in the set."""
         if self.is_full:
             return True
-        if self._map is None:
+        if (pattern, itemsize) in self._covered:
+            return True
+        if self._map is None or not self._view(pattern, itemsize).all():
             return False
-        return bool(self._view(pattern, itemsize).all())
+        self._note_covered(pattern, itemsize)
+        return True
+
+    def _note_covered(self, pattern: AccessPattern, itemsize: int) -> None:
+        """Remember that every byte of `pattern` is in the set."""
+        if len(self._covered) == _MOST_COVERED:
+            self._covered.clear()
+        self._covered.add((pattern, itemsize))
 
     def is_disjoint(self, pattern: AccessPattern, itemsize: int) -> bool:
         """True if no byte of `pattern` is in the set."""

@@ -65,6 +65,8 @@ class MemoryPlace:
             if write.moment < since or not parts:
                 return None
             if write.writer is reader:
+                if write.box.contains(box):
+                    return None
                 parts = [rest for part in parts for rest in part.difference(write.box)]
             elif any(part.overlaps(write.box) for part in parts):
                 return write.writer

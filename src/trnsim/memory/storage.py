@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from copy import copy
 from enum import Enum
+from functools import lru_cache
 from itertools import count
 from typing import Any, Self
 
@@ -260,17 +261,11 @@ class PlacedStorage(Storage):
 
     def own_bytes(self, placed_bytes: int) -> int:
         """The inverse of `placed_bytes`."""
-        rows, rest = divmod(abs(placed_bytes), self.pitch_bytes)
-        distance = rows * self.row_bytes + rest
-        return distance if placed_bytes >= 0 else -distance
+        return _own_bytes(placed_bytes, self.pitch_bytes, self._own_row_bytes)
 
     def dense_pattern(self, pattern: AccessPattern) -> AccessPattern:
         """`pattern` converted to the tensor's own dense bytes, which index `accumulation_mask`."""
-        return AccessPattern(
-            pattern.shape,
-            tuple(self.own_bytes(stride) for stride in pattern.strides_bytes),
-            self.own_bytes(pattern.offset_bytes - self.origin_bytes),
-        )
+        return _dense_pattern(pattern, self.origin_bytes, self.pitch_bytes, self._own_row_bytes)
 
     def note_write(self, box: Box) -> None:
         """Record a write into `box`, which overwrites the data of overlapping tensors."""
@@ -279,3 +274,22 @@ class PlacedStorage(Storage):
     def overwritten_by(self, box: Box) -> Storage | None:
         """The storage at an overlapping address that was the last to write into `box`, if any."""
         return self._place.overwritten_by(self, self._since, box)
+
+
+def _own_bytes(placed_bytes: int, pitch_bytes: int, row_bytes: int) -> int:
+    """A distance among rows that lie `pitch_bytes` apart, where these lie `row_bytes` apart."""
+    rows, rest = divmod(abs(placed_bytes), pitch_bytes)
+    distance = rows * row_bytes + rest
+    return distance if placed_bytes >= 0 else -distance
+
+
+@lru_cache(maxsize=1 << 12)
+def _dense_pattern(
+    pattern: AccessPattern, origin_bytes: int, pitch_bytes: int, row_bytes: int
+) -> AccessPattern:
+    """`pattern`, of a tensor at `origin_bytes` whose rows lie `pitch_bytes` apart, without gaps."""
+    return AccessPattern(
+        pattern.shape,
+        tuple(_own_bytes(stride, pitch_bytes, row_bytes) for stride in pattern.strides_bytes),
+        _own_bytes(pattern.offset_bytes - origin_bytes, pitch_bytes, row_bytes),
+    )

@@ -53,7 +53,10 @@ def partly_written(
     """
     partial_writes: PartialWrites = []
     for tile in reads:
-        if not tile.storage.written.is_full and tile.index is None and not tile.is_written():
+        if tile.index is None and not tile.storage.written.is_full:
+            if tile.is_written():
+                tile.require_intact(instruction.opcode)
+                continue
             writes = instruction.elements_written_after(tile, tile.written_flags())
             if writes is not None:
                 tile.require_intact(instruction.opcode)
