@@ -6,6 +6,7 @@ element; a smaller access refines them.
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from math import gcd, prod
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from trnsim.memory.access import AccessPattern
 
 _MOST_COVERED: Final = 1 << 12
 """The most patterns that a mask remembers."""
+_NO_PATTERNS: Final = frozenset[tuple[AccessPattern, int]]()
 
 
 class ByteMap:
@@ -76,7 +78,7 @@ class ByteMask:
         self._map: ByteMap | None = None
         self._added_bytes = 0
         # Patterns known to be in the set: a kernel reads and writes the same tiles in each turn.
-        self._covered: set[tuple[AccessPattern, int]] = set()
+        self._covered: AbstractSet[tuple[AccessPattern, int]] = _NO_PATTERNS
 
     @property
     def is_empty(self) -> bool:
@@ -86,7 +88,7 @@ class ByteMask:
     def clear(self) -> None:
         """Remove all bytes."""
         self.is_full, self._map, self._added_bytes = False, None, 0
-        self._covered = set()  # a copy of the mask may have the other one
+        self._covered = _NO_PATTERNS
 
     def add(self, pattern: AccessPattern, itemsize: int) -> None:
         """Add the bytes of `pattern`."""
@@ -123,7 +125,7 @@ class ByteMask:
         """Remove the bytes of `pattern`, or of its elements at `places`."""
         if not self.is_full and self._map is None:
             return
-        self._covered.clear()
+        self._covered = _NO_PATTERNS
         view = self._view(pattern, itemsize)
         if self.is_full and self._map is not None and self._map.values is not None:
             self._map.values[...] = True
@@ -143,9 +145,10 @@ class ByteMask:
 
     def _note_covered(self, pattern: AccessPattern, itemsize: int) -> None:
         """Remember that every byte of `pattern` is in the set."""
-        if len(self._covered) == _MOST_COVERED:
-            self._covered.clear()
-        self._covered.add((pattern, itemsize))
+        covered = self._covered
+        if not isinstance(covered, set) or len(covered) == _MOST_COVERED:
+            covered = self._covered = set()
+        covered.add((pattern, itemsize))
 
     def is_disjoint(self, pattern: AccessPattern, itemsize: int) -> bool:
         """True if no byte of `pattern` is in the set."""

@@ -10,8 +10,8 @@ Source: memory-hierarchy-overview.rst, note on capacity.
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Iterator
 
 from trnsim.isa import Engine
 from trnsim.memory import Memory, capacity_bytes
@@ -97,27 +97,29 @@ def add_reuse_waits(program: Program, memories: Iterable[Memory]) -> Program:
     return program.with_waits(_reuse_waits(program, pools)) if pools else program
 
 
-def _reuse_waits(program: Program, pools: dict[Memory, FreeBytes]) -> dict[int, list[int]]:
-    """By instruction, the instructions that it must follow so that its tensors have room."""
-    uses = {serial: use for serial, use in program.uses.items() if use.memory in pools}
+def _reuse_waits(
+    program: Program, pools: dict[Memory, FreeBytes]
+) -> Iterator[tuple[int, list[int]]]:
+    """(instruction, the instructions that it must follow so that its tensors have room)."""
+    memories = tuple(pools)
     engines = [checked.engine for checked in program.checked]
     lives: dict[int, _LiveTensor] = {}
-    after: defaultdict[int, list[int]] = defaultdict(list)
     for index, which in enumerate(program.which):
         engine = engines[which]
+        after: list[int] = []
         ended_serials: list[int] = []
         for serial in program.touches.serials(index):
-            use = uses.get(serial)
-            if use is None:
+            use = program.uses[serial]
+            if use.memory not in memories:
                 continue
             life = lives.get(serial)
             if life is None:
                 life = lives[serial] = _LiveTensor(pools[use.memory].allocate(use.row_bytes))
-            own_after = life.access(index, engine, program)
-            if own_after:
-                after[index] += own_after
+            after += life.access(index, engine, program)
             if use.last_use == index and serial not in ended_serials:
                 ended_serials.append(serial)
         for serial in ended_serials:
-            pools[uses[serial].memory].free(uses[serial].row_bytes, lives.pop(serial).users)
-    return after
+            use = program.uses[serial]
+            pools[use.memory].free(use.row_bytes, lives.pop(serial).users)
+        if after:
+            yield index, after

@@ -8,8 +8,9 @@ core or for another set of constants.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import numpy as np
 
@@ -201,38 +202,35 @@ class Program:
         """By instruction, the instructions that may not overtake it (`follows`)."""
         return Successors(self._follows, self._follows_start)
 
-    def with_waits(self, after: Mapping[int, Collection[int]]) -> Program:
-        """This program, whose instruction i also comes after the instructions `after[i]`.
+    def with_waits(self, after: Iterable[tuple[int, Collection[int]]]) -> Program:
+        """This program with further dependences: (instruction, instructions before it), ascending.
 
         An instruction waits for instructions on other engines, and may not overtake any on its own.
         """
-        if not after:
+        remaining = iter(after)
+        first = next(remaining, None)
+        if first is None:
             return self
         program = self.with_before(
-            (index, self._merged_before(index, after[index])) for index in sorted(after)
+            (index, self._merged_before(index, others))
+            for index, others in chain((first,), remaining)
         )
         program.as_issued = self.issued
         return program
 
     def with_before(self, before: Iterable[tuple[int, Before]]) -> Program:
         """This program with other dependences of some instructions, ascending by index."""
-        changes = tuple(before)
-        waits_for, waits_start = _replace_values(
-            self._waits_for,
-            self._waits_start,
-            [(index, others.waits_for) for index, others in changes],
-        )
-        follows, follows_start = _replace_values(
-            self._follows,
-            self._follows_start,
-            [(index, others.follows) for index, others in changes],
-        )
+        waits_for = _ChangedLists(self._waits_for, self._waits_start)
+        follows = _ChangedLists(self._follows, self._follows_start)
+        for index, others in before:
+            waits_for.change(index, others.waits_for)
+            follows.change(index, others.follows)
         return replace(
             self,
-            _waits_for=waits_for,
-            _waits_start=waits_start,
-            _follows=follows,
-            _follows_start=follows_start,
+            _waits_for=waits_for.values(),
+            _waits_start=waits_for.starts(),
+            _follows=follows.values(),
+            _follows_start=follows.starts(),
         )
 
     def without_instructions(self) -> Program:
@@ -303,23 +301,34 @@ class Program:
             )
 
 
-def _replace_values(
-    values: array[int], starts: array[int], others: Iterable[tuple[int, Sequence[int]]]
-) -> tuple[array[int], array[int]]:
-    """A column of `Program` with other values for some instructions, ascending by index.
+class _ChangedLists:
+    """The columns of a list for each instruction, with other lists for some, ascending by index.
 
     The values of instruction i begin at ``starts[i]``.
     """
-    new_values, counts, next_index = array("l"), np.diff(np.asarray(starts)), 0
-    for index, replacement in others:
-        new_values += values[starts[next_index] : starts[index]]
-        new_values.extend(replacement)
-        counts[index] = len(replacement)
-        next_index = index + 1
-    new_values += values[starts[next_index] :]
-    changed_starts = array("l", [0])
-    changed_starts.frombytes(np.cumsum(counts).astype("l").tobytes())
-    return new_values, changed_starts
+
+    def __init__(self, values: array[int], starts: array[int]) -> None:
+        self._old_values, self._old_starts = values, starts
+        self._values, self._counts = array("l"), np.diff(np.asarray(starts))
+        self._next_index = 0
+
+    def change(self, index: int, values: Sequence[int]) -> None:
+        """Give instruction `index` the list `values`."""
+        starts = self._old_starts
+        self._values += self._old_values[starts[self._next_index] : starts[index]]
+        self._values.extend(values)
+        self._counts[index] = len(values)
+        self._next_index = index + 1
+
+    def values(self) -> array[int]:
+        """The values of all instructions, after the last change."""
+        return self._values + self._old_values[self._old_starts[self._next_index] :]
+
+    def starts(self) -> array[int]:
+        """The start of each instruction's values, and the end of the last."""
+        starts = array("l", [0])
+        starts.frombytes(np.cumsum(self._counts).astype("l").tobytes())
+        return starts
 
 
 def _first_use(storage: Storage, first_write: int, index: int) -> StorageUse:
