@@ -13,7 +13,15 @@ from trnsim.behaviours.chosen import pinned
 from trnsim.context_values import context_value
 from trnsim.errors import BadInput
 from trnsim.program import current_core, has_current_core
-from trnsim.runs import OBSERVERS, Launchable, Run, collect, launch, warn_of_overfull
+from trnsim.runs import (
+    OBSERVERS,
+    Launchable,
+    Run,
+    check_kernel_kwargs,
+    collect,
+    launch,
+    warn_of_overfull,
+)
 
 if TYPE_CHECKING:
     from trnsim.worlds import Inputs, World
@@ -121,11 +129,7 @@ def _check_options(numerics: object, kernel_kwargs: object) -> None:
             f"run(numerics={numerics!r}); legal: True, to compute values, or False",
             fix="leave it out; numerics=False gives instructions and times alone",
         )
-    if not isinstance(kernel_kwargs, Mapping | None):
-        raise BadInput(
-            f"run(kernel_kwargs={kernel_kwargs!r}); legal: a dictionary",
-            fix="give the kernel's keyword arguments by their names",
-        )
+    check_kernel_kwargs("run", kernel_kwargs)
 
 
 def _check_keywords(kernel: Launchable, kwargs: Mapping[str, Any]) -> None:

@@ -225,6 +225,19 @@ def warn_of_overfull(run: Run) -> None:
         warn_of_spills(run.overfull)
 
 
+def check_kernel_kwargs(function: str, kernel_kwargs: object) -> None:
+    """Refuse keyword arguments of a kernel that are no mapping, as `function` was given them.
+
+    Raises:
+        BadInput: says what is legal.
+    """
+    if not isinstance(kernel_kwargs, Mapping | None):
+        raise BadInput(
+            f"{function}(kernel_kwargs={kernel_kwargs!r}); legal: a dictionary",
+            fix="give the kernel's keyword arguments by their names",
+        )
+
+
 def launch(
     kernel: Launchable,
     args: Sequence[Any],

@@ -80,7 +80,7 @@ def test_the_grid_must_be_the_configured_one(monkeypatch):
     environment.check_logical_cores("kernel", 1)
     monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", "2")
     environment.check_logical_cores("kernel", 2)
-    with pytest.raises(BadInput, match=r"kernel is launched on 1 cores, but .* is 2") as caught:
+    with pytest.raises(BadInput, match=r"kernel is launched on 1 core, but .* is 2") as caught:
         environment.check_logical_cores("kernel", 1)
     assert "kernel[2](...)" in caught.value.fix
 

@@ -407,9 +407,9 @@ def test_a_plain_call_is_launched_on_the_configured_cores(monkeypatch):
     for configured, count in (("", 1), ("1", 1), ("2", 2)):
         monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", configured)
         np.testing.assert_array_equal(cores(x), [[count] * 2])
-    with pytest.raises(BadInput, match="cores is launched on 1 cores, but NEURON_LOGICAL_NC_CONF"):
+    with pytest.raises(BadInput, match="cores is launched on 1 core, but NEURON_LOGICAL_NC_CONF"):
         cores[1](x)
-    with pinned("0.6", "--nki"), pytest.raises(BadInput, match="cores is launched on 1 cores"):
+    with pinned("0.6", "--nki"), pytest.raises(BadInput, match="cores is launched on 1 core,"):
         cores(x)
     np.testing.assert_array_equal(simulate(cores)(x), [[1, 1]])
 

@@ -308,6 +308,8 @@ def test_the_kernels_python_is_the_callers_promise():
 
 
 def test_what_is_no_kernel_is_refused():
+    with pytest.raises(BadInput, match=r"record\(kernel_kwargs=\[1\]\); legal: a dictionary"):
+        trnsim.record(scaled, X, kernel_kwargs=[1])
     with pytest.raises(BadInput, match=r"record was given 3; legal: an @nki\.jit kernel"):
         trnsim.record(3)
 

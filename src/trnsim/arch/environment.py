@@ -11,6 +11,7 @@ from trnsim.arch.availability import INSTANCE_VARIABLE, configured_cores
 from trnsim.arch.catalogue import catalogue
 from trnsim.arch.targets import TARGETS, target
 from trnsim.errors import BadInput
+from trnsim.formatting import counted
 
 TARGET_VARIABLE = "NEURON_PLATFORM_TARGET_OVERRIDE"
 GENERATION_VARIABLE = "NKI_NC_VERSION"  # of nki_cpu_simulator, which nki-library's harness sets
@@ -140,7 +141,7 @@ def check_logical_cores(title: str, cores: int) -> None:
     name, configured = configured_cores() or ("", "")
     if configured and configured != str(cores):
         raise BadInput(
-            f"{title} is launched on {cores} cores, but {name} is {configured}",
+            f"{title} is launched on {counted(cores, 'core')}, but {name} is {configured}",
             fix=f"launch it as {title}[{configured}](...), or unset {name}",
             source="nki.jit",
         )

@@ -24,7 +24,7 @@ from trnsim.nki.tensor import NkiTensor
 from trnsim.program import Capture, CoreContext, Executable
 from trnsim.program.capture import refuse_recording
 from trnsim.program.execution import Deviation
-from trnsim.runs import Run, collect, launch
+from trnsim.runs import Run, check_kernel_kwargs, collect, launch
 
 MOST_RECORDINGS: Final = 64
 """Maximum number of recordings that a replay keeps.
@@ -300,6 +300,7 @@ def record(
             f"record was given {kernel!r}; legal: an @nki.jit kernel",
             fix="decorate the function with @nki.jit",
         )
+    check_kernel_kwargs("record", kernel_kwargs)
     chip, keywords = arch.target(target), {**kwargs, **(kernel_kwargs or {})}
 
     def run_and_record(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Run, Recording]:

@@ -8,6 +8,7 @@ from trnsim.arch import NeuronCore, makes_pairs
 from trnsim.behaviours.instructions import SENDRECV_OF_ANY_PARTITIONS
 from trnsim.dtypes import Array
 from trnsim.enumerations import Enumeration
+from trnsim.formatting import counted
 from trnsim.isa.language.declaration import names, reads, writes
 from trnsim.isa.language.instruction import HBM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.machine import CoreLink, Machine
@@ -45,8 +46,8 @@ class CoreInstruction(Instruction, engines=()):
         link = machine.core_link(self.opcode)
         if not all(core < link.cores for core in cores):
             self.refuse(
-                f"core {max(cores)} in a kernel launched on {link.cores} cores; legal: 0 to "
-                f"{link.cores - 1}",
+                f"core {max(cores)} in a kernel launched on {counted(link.cores, 'core')}; "
+                f"legal: 0 to {link.cores - 1}",
                 "name cores of the launch",
             )
         return link
