@@ -40,7 +40,7 @@ from trnsim import runs
 
 ROUNDS = 5
 STEPS = 200_000
-TARGET_US = 100
+TARGET_US = 40
 LIBRARY = (
     *("nkl-attncte-vnc-013", "nkl-attncte-014", "nkl-attncte-001"),
     *("nkl-mlptkg-spmd_vnc1-003", "nkl-mlpcte-a-036", "nkl-mlpcte-a-071"),

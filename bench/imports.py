@@ -24,6 +24,7 @@ NUMPY, PARSER = "import numpy", "import numpy, typer"
 ROWS = {
     "import trnsim": (NUMPY, 1.3),
     "from trnsim import run": (NUMPY, None),
+    "import nki": (NUMPY, 1.3),
     "import trnsim.cli": (PARSER, 1.8),
     "from trnsim.cli import app; app(['--help'])": (PARSER, 1.8),
 }

@@ -184,7 +184,7 @@ def _factors(scores, residuals):
     rows = Counter(family for family, _ in ids)
     whole = _quantile(scores, len(ids))
     found = {}
-    for family, count in rows.items():
+    for family, count in sorted(rows.items()):
         own = _quantile(scores[families == family], count)
         found[family] = max(LEAST_FACTOR, (count * own + DRAWN * whole) / (count + DRAWN))
     return found
