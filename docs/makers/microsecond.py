@@ -112,22 +112,24 @@ def _sampled(profile: Profile) -> Generator[None]:
 
     before = signal.signal(signal.SIGPROF, stop)
     signal.setitimer(signal.ITIMER_PROF, INTERVAL_S, INTERVAL_S)
-    started_s = time.process_time()
     try:
         yield
     finally:
-        profile.cpu_s += time.process_time() - started_s
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
 
 
 def measured(call: Callable[[], Any], instructions: int, least_cpu_s: float) -> Profile:
-    """The profile of a call, repeated for at least that CPU time."""
-    profile = Profile()
-    while profile.cpu_s < least_cpu_s:
-        with _sampled(profile):
+    """The profile of a call, repeated for at least that CPU time.
+
+    The timer runs through all calls: one that started with each call would never stop a short one.
+    """
+    profile, started_s = Profile(), time.process_time()
+    with _sampled(profile):
+        while profile.cpu_s < least_cpu_s or not profile.stops:
             call()
-        profile.instructions += instructions
+            profile.instructions += instructions
+            profile.cpu_s = time.process_time() - started_s
     return profile
 
 
