@@ -35,8 +35,11 @@ class AbsentAttribute(NotModelled, AttributeError):
     """Error of an attribute that AWS's module has; `hasattr` and `getattr` handle it."""
 
 
-class AbsentImport(NotModelled, ImportError):
-    """Error of a from-import of a name that AWS's module has; programs catch it as ImportError."""
+class AbsentImport(NotModelled, ModuleNotFoundError):
+    """Error of an import of a name that AWS's module has.
+
+    Libraries for which AWS's package is optional catch it as they catch a missing package.
+    """
 
 
 def page_of(label: str) -> str:

@@ -86,6 +86,14 @@ def test_neuronxccs_allclose_compares_in_float64():
     ) == ["True", "False", "True", "True", "False", "True"]
 
 
+def test_a_library_that_can_do_without_the_older_generation_goes_on():
+    assert python(
+        "for statement in ('import neuronxcc.nki.language', 'from neuronxcc.nki import jit'):\n"
+        "    try: exec(statement)\n"
+        "    except ModuleNotFoundError as error: print('fix: ' in str(error))"
+    ) == ["True", "True"]
+
+
 def test_the_older_generation_says_that_it_is_not_emulated():
     assert python(
         "import neuronxcc.nki as nki\n"
