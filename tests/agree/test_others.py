@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from workload_rates import WORKLOADS, done
 
 from trnsim.cli import app
+from trnsim.formatting import counted
 from trnsim.system.claims.rates import stored_rates
 
 CHIPS = 16
@@ -131,7 +132,8 @@ def test_a_decision_about_a_promise_is_the_answer_of_a_serving_plan(config, tmp_
         assert plan["instances"] == candidate["instances"]
         replicas = plan["data_parallel_size"] // plan["instances"]
         ranks, sequences = plan["tensor_parallel_size"], plan["max_num_seqs"]
-        layout = f"{replicas} replicas of {ranks} ranks, {sequences} sequences"
+        parts = counted(replicas, "replica"), counted(ranks, "rank")
+        layout = f"{' of '.join(parts)}, {counted(sequences, 'sequence')}"
         assert candidate["layout"] == layout
         assert candidate["paid_hours"] == plan["instances"] * hours
         usd = plan["usd_per_hour"] * hours

@@ -424,7 +424,7 @@ def is_traced(tensors: Sequence[Tensor]) -> bool:
 
 def is_transformed(tensor: Tensor) -> bool:
     """True if a tensor is one of `torch.vmap`, or of a gradient of `torch.func`."""
-    return bool(torch._C._functorch.is_functorch_wrapped_tensor(tensor))
+    return bool(torch._C._functorch.is_functorch_wrapped_tensor(tensor))  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def custom_operator(

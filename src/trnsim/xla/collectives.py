@@ -442,7 +442,10 @@ def collective_broadcast(
         CollectiveMisused: for a root outside this rank's group, or a value that is not a tensor.
     """
     del pin_layout
-    is_list = isinstance(tensors, Iterable) and not isinstance(tensors, Tensor)
+    is_list = (
+        isinstance(tensors, Iterable)  # pyright: ignore[reportUnnecessaryIsInstance]  of a user
+        and not isinstance(tensors, Tensor)
+    )
     received_tensors: list[Any] = list(tensors) if is_list else [tensors]
     for tensor in received_tensors:
         require_tensor("collective_broadcast", tensor)

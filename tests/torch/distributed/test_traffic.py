@@ -114,7 +114,7 @@ def test_one_chip_one_node_and_two_nodes_take_three_times(ranks, way):
     # So few bytes are hidden by the host's start, which grows with instances alone.
     assert started_s["one chip"] == started_s["one node"] < started_s["two nodes"], started_s
     collectives = [one for found in worlds.values() for one in found.collectives]
-    assert all(one.paid.startswith("started by the host") for one in collectives)
+    assert all(one.floor_text.startswith("started by the host") for one in collectives)
     for name, found in worlds.items():
         carriers = {resource for resource, _, _ in found.links}
         # What explains the difference: links between chips, adapters between instances.

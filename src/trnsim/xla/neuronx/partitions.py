@@ -165,7 +165,7 @@ def _refuse_whole_model(options: Mapping[str, Any]) -> None:
 def _failures(module: fx.GraphModule, config: PartitionerConfig) -> dict[fx.Node, Failure]:
     """The operators for the host, each with the reason."""
     host_kinds = set(config.ops_to_partition or ())
-    ignored_operators = set((config.analyze_parameters or {}).get(_IGNORED) or ())
+    ignored_operators: set[str] = set((config.analyze_parameters or {}).get(_IGNORED) or ())
     failures: dict[fx.Node, Failure] = {}
     answers: dict[Hashable, Failure | None] = {}
     for node in module.graph.nodes:

@@ -74,7 +74,8 @@ def short_metrics_report(
     Raises:
         MetricsMisused: for names that are not a list of text.
     """
-    for option, names in (("counter_names", counter_names), ("metric_names", metric_names)):
+    options: dict[str, object] = {"counter_names": counter_names, "metric_names": metric_names}
+    for option, names in options.items():
         if names is not None and (isinstance(names, str) or not isinstance(names, Sequence)):
             raise MetricsMisused(
                 f"short_metrics_report({option}={names!r}); legal: a list of names",

@@ -94,7 +94,10 @@ class ParallelLoader:
     ) -> None:
         del batchdim, loader_prefetch_size, device_prefetch_size
         del host_to_device_transfer_threads, input_sharding
-        is_list = isinstance(devices, Iterable) and not isinstance(devices, str)
+        is_list = (
+            isinstance(devices, Iterable)  # pyright: ignore[reportUnnecessaryIsInstance]  of a user
+            and not isinstance(devices, str)
+        )
         self._devices = [_with_index(device) for device in devices] if is_list else []
         if not self._devices:
             raise LoaderMisused(
