@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from trnsim import absence
-from trnsim.absence import Absence, AbsentAttribute, AbsentImport, AbsentNames
+from trnsim.absence import Absence, AbsentAttribute, AbsentNames, RefusedImport
 from trnsim.errors import NotModelled
 
 GONE = Absence("gone.old went", "gone.new", "a page")
@@ -35,7 +35,7 @@ def test_an_absent_name_is_no_attribute_and_says_why(module):
 
 def test_a_from_import_of_an_absent_name_says_the_same(module):
     del module
-    with pytest.raises(AbsentImport) as raised:
+    with pytest.raises(RefusedImport) as raised:
         from gone import old  # noqa: F401, PLC0415
     assert raised.value.name == "public"
     assert all(words in str(raised.value) for words in GONE)

@@ -35,8 +35,12 @@ class AbsentAttribute(NotModelled, AttributeError):
     """Error of an attribute that AWS's module has; `hasattr` and `getattr` handle it."""
 
 
-class AbsentImport(NotModelled, ModuleNotFoundError):
-    """Error of an import of a name that AWS's module has.
+class RefusedImport(NotModelled, ImportError):
+    """Error of an import, such as of a name that AWS's module has; an ImportError to programs."""
+
+
+class AbsentImport(RefusedImport, ModuleNotFoundError):
+    """Error of an import of a module that AWS has.
 
     Libraries for which AWS's package is optional catch it as they catch a missing package.
     """
@@ -151,14 +155,14 @@ class _Finder:
         """None: existing modules are left to other finders.
 
         Raises:
-            AbsentImport: for an absent name of a module that has some.
+            RefusedImport: for an absent name of a module that has some.
         """
         del path, target
         module, _, name = fullname.rpartition(".")
         names = self.of_modules.get(module)
         absence = names.explain(name) if names is not None else None
         if names is not None and absence is not None:
-            error = AbsentImport(absence.reason, fix=absence.fix, source=absence.source)
+            error = RefusedImport(absence.reason, fix=absence.fix, source=absence.source)
             error.name = names.public
             raise error
         if names is None or fullname in sys.modules:

@@ -12,7 +12,7 @@ from trnsim.errors import BadInput
 from trnsim.torch.device_errors import MixedDevices
 from trnsim.torch.device_name import is_neuron
 from trnsim.xla import device_spelling
-from trnsim.xla.absent_names import AbsentImport
+from trnsim.xla.absent_names import RefusedImport
 
 XLA = torch.device("xla", 0)
 
@@ -210,7 +210,7 @@ def test_a_compiled_program_names_and_mixes_both_names():
 
 
 def test_a_library_without_the_table_of_guards_is_refused_by_name(tmp_path):
-    with pytest.raises(AbsentImport, match=r"(?s)libc10.so has no _ZN3c10.*fix: name it"):
+    with pytest.raises(RefusedImport, match=r"(?s)libc10.so has no _ZN3c10.*fix: name it"):
         device_spelling.share_guard("linux", tmp_path)
     with pytest.raises(ImportError, match=r"c10.dll has no \?device_guard_impl_registry"):
         device_spelling.share_guard("win32", tmp_path)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from trnsim.absence import Absence, AbsentAttribute, AbsentImport, AbsentNames
+from trnsim.absence import Absence, AbsentAttribute, AbsentNames, RefusedImport
 
-__all__ = ["AbsentAttribute", "AbsentImport", "absence_getter"]
+__all__ = ["AbsentAttribute", "RefusedImport", "absence_getter"]
 
 _LATER: Final = "operators run at once, and programs are compiled beside them"
 _SPMD: Final = "sharding by annotations is not modelled for PyTorch"

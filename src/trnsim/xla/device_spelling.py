@@ -28,7 +28,7 @@ from trnsim.torch.api import device as device_module
 from trnsim.torch.clients.imports import when_imported
 from trnsim.torch.device_name import DEVICE_TYPE
 from trnsim.xla import autocast_lists, precision, tensor_behaviours
-from trnsim.xla.absent_names import AbsentImport
+from trnsim.xla.absent_names import RefusedImport
 from trnsim.xla.seeds import seeds
 
 SPELLING: Final = "xla"
@@ -63,7 +63,7 @@ def spell() -> None:
     """Let programs name the device "xla"; a second call does nothing.
 
     Raises:
-        AbsentImport: where PyTorch's library does not have the table of guards.
+        RefusedImport: where PyTorch's library does not have the table of guards.
     """
     trnsim.torch.__name__  # noqa: B018  its import has registered the device
     share_guard()
@@ -86,7 +86,7 @@ def share_guard(system: str = sys.platform, folder: Path | None = None) -> None:
     """Make C++'s guard of XLA's device type that of the neuron device.
 
     Raises:
-        AbsentImport: for a library without the tested table.
+        RefusedImport: for a library without the tested table.
     """
     library = (folder or Path(torch.__file__).parent / "lib") / _LIBRARIES.get(system, "libc10.so")
     symbol = _GUARDS.get(system, _ITANIUM_GUARDS)
@@ -101,8 +101,8 @@ def share_guard(system: str = sys.platform, folder: Path | None = None) -> None:
     guards[_XLA] = guards[_OURS]
 
 
-def _no_table(reason: str) -> AbsentImport:
-    return AbsentImport(
+def _no_table(reason: str) -> RefusedImport:
+    return RefusedImport(
         f"the device cannot be spelled 'xla' with PyTorch {torch.__version__} on {sys.platform}: "
         f"{reason}",
         fix="name it torch.device('neuron'), without torch_xla",
