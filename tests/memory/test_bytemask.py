@@ -37,6 +37,17 @@ def accesses(draw):
     return AccessPattern(tuple(shape), tuple(strides), draw(st.integers(0, room))), itemsize
 
 
+def change(mask, expected, what, pattern, itemsize):
+    """Add a pattern to a mask and to the set of its bytes, or remove it where `what` is "x"."""
+    touched = {byte for element in bytes_of(pattern, itemsize) for byte in element}
+    if what == "x":
+        mask.discard(pattern, itemsize)
+        expected -= touched
+    else:
+        mask.add(pattern, itemsize)
+        expected |= touched
+
+
 @given(
     st.booleans(), st.lists(st.tuples(st.sampled_from("addx"), accesses()), max_size=8), accesses()
 )
@@ -44,13 +55,7 @@ def test_a_mask_that_is_asked_after_each_step_says_what_it_holds_then(full, hist
     mask, expected = ByteMask(NBYTES, is_full=full), set(range(NBYTES) if full else ())
     others = [asked, *(access for _, access in history)]
     for what, (pattern, itemsize) in [*history, *history]:
-        touched = {byte for element in bytes_of(pattern, itemsize) for byte in element}
-        if what == "x":
-            mask.discard(pattern, itemsize)
-            expected -= touched
-        else:
-            mask.add(pattern, itemsize)
-            expected |= touched
+        change(mask, expected, what, pattern, itemsize)
         for other in others:
             is_within = expected.issuperset(b for element in bytes_of(*other) for b in element)
             assert mask.covers(*other) == is_within
@@ -62,13 +67,7 @@ def test_a_mask_that_is_asked_after_each_step_says_what_it_holds_then(full, hist
 def test_a_mask_is_the_set_of_bytes_that_its_history_makes(full, history, asked):
     mask, expected = ByteMask(NBYTES, is_full=full), set(range(NBYTES) if full else ())
     for what, (pattern, itemsize) in history:
-        touched = {byte for element in bytes_of(pattern, itemsize) for byte in element}
-        if what == "x":
-            mask.discard(pattern, itemsize)
-            expected -= touched
-        else:
-            mask.add(pattern, itemsize)
-            expected |= touched
+        change(mask, expected, what, pattern, itemsize)
     pattern, itemsize = asked
     elements = bytes_of(pattern, itemsize)
     covered = [expected.issuperset(element) for element in elements]
@@ -153,6 +152,7 @@ def test_a_mask_forgets_what_it_knew_when_it_is_cleared_and_remembers_few_patter
     for pattern in patterns:
         mask.add(pattern, 1)
     assert all(mask.covers(pattern, 1) for pattern in patterns)
+    assert len(mask._covered) <= 2
     mask.clear()
     assert mask.is_empty
     assert not any(mask.covers(pattern, 1) for pattern in patterns)

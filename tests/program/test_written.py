@@ -29,6 +29,21 @@ def test_an_unwritten_tile_is_refused_and_a_shared_one_is_noted(bench):
     assert len(noted) == 1
 
 
+def test_a_written_tile_that_another_tensor_overwrote_is_refused(bench):
+    on = bench()
+    first, second = (on.empty((4, 8), address=(0, 4 * start)) for start in (0, 7))
+    dst = on.empty((4, 8))
+    first.mark_written()
+    assert partly_written(TensorCopy(dst, first), [first], []) == []
+    second.mark_written()
+    assert not first.storage.written.is_full
+    with pytest.raises(UninitializedRead, match=r"tensor_copy reads .* has overwritten since"):
+        partly_written(TensorCopy(dst, first), [first], [])
+    assert partly_written(TensorCopy(dst, second), [second], []) == []
+    left = Tile(first.storage, first.dtype, first.pattern.slice(1, 0, 7))
+    assert partly_written(TensorCopy(dst, left), [left], []) == []
+
+
 def test_a_result_of_what_is_half_written_is_half_written(bench):
     on = bench()
     src, dst = half_written(on), on.empty((4, 8))
